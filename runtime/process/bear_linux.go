@@ -118,9 +118,13 @@ func (r *Runtime) conceive(s *birth, in *instance, lock *record.Lock) error {
 		Args: []string{record.ShimName, in.path}, Dir: in.path,
 		Env: append(shimEnvironment(), record.NapEnv+"="+record.Born),
 	}
+	if !s.spec.FallbackToLogs { // the end of the log is part of the exit
+		h.Stop = unix.Signal(s.spec.StopSignal)
+	}
 	var files [record.BornFDs]*os.File
 	files[0], files[1], files[record.LockFD], files[record.NameFD] = shared.null, shared.null, lock.File, lock.Name
 	files[record.SignalFD], files[record.LogFD] = shared.signals, shared.null
+	files[record.MainFD] = shared.null // until there is a main process
 	c.Files[0] = shared.null
 	if files[2], err = s.open(openShimLog(in)); err != nil {
 		return err

@@ -150,6 +150,7 @@ func breakRecord(t *testing.T, script, file string, do func(string) error) {
 	if strings.HasPrefix(script, "exit") {
 		e.exited(pod)
 		e.until("its shim is gone, too", func() bool { return !e.process(id).Shim.Alive() })
+		e.exited(pod) // writes exit.json, if the shim has ended asleep
 	}
 	require.NoError(t, e.rt.StopContainer(t.Context(), e.create(e.pod("true"), sandbox, 9), 0))
 	main := e.process(id).Main

@@ -110,6 +110,7 @@
 //	        pid.json                 boot ID; PID and start time of shim and main process;
 //	                                 after the end also a copy of exit.json
 //	        exit.json                exit code, reason, message, time
+//	        end, end.copy            exit code and time, written by a shim that has ended in a nap
 //	        exec                     exists if Exec was used
 //	        over/                    mount points in folders of the system
 //	        shim.log                 stderr of the shim: empty, or the log's errors
@@ -125,10 +126,13 @@
 //	                 wait until that is prepared, pid.json{shim, main}, statement, "begin"
 //	main process:    namespaces and walls, "prepared", wait for "begin", exec
 //	shim:            dozes, … exit, kill the rest, no statement, exit.json, end (unlocks)
+//	or:              dozes, … exit, nothing is left, end, end (unlocks and the statement is gone)
 //
 // The shim dozes from the start, so that a start needs no new process of Go (package shim). A main
 // process without "begin" ends if the agent has ended, and the shim removes pid.json then.
-// If the shim cannot doze from the start, it does this itself:
+// A shim that dozes writes the file "end" in the place of exit.json, if there is no output and no
+// process left. The first reader adds reason and message, and writes exit.json. Until then "end" counts
+// as exit.json. If the shim cannot doze from the start, it does this itself:
 //
 //	StartContainer:  lock, check, fork shim (inherits the lock), wait for the shim's report
 //	shim:            pid.json{shim}, exec, pid.json{shim, main}, statement, "started", …
@@ -164,13 +168,13 @@
 //     statement. Damage to any single record restarts no container. exit.json and
 //     sandbox.json are restored from their copies.
 //   - The shim kills only its unreaped children, because the PID of an unreaped child
-//     cannot be reused. A process that escapes by a double fork becomes a child of the shim.
+//     cannot be reused. While it dozes, it signals the main process's group by a pidfd. A process that escapes by a double fork becomes a child of the shim.
 //   - The kernel kills the main process when the shim dies (PR_SET_PDEATHSIG). The
 //     container's other processes are found by KEELSON_CONTAINER_ID in the environment.
 //     Sessions that such processes made are killed with all members. Session 0 and the
 //     session of the killing process are spared: no container has made them.
 //
-// exit.json is synced to disk, and its space is reserved at the start, so that an exit code
+// exit.json or "end" is synced to disk, and the space is reserved at the start, so that an exit code
 // survives a power cut and a full disk. No other record needs to survive a power cut, because no
 // container does.
 //

@@ -13,6 +13,7 @@ import (
 	"github.com/keelson-dev/keelson/internal/tree"
 	"github.com/keelson-dev/keelson/runtime"
 	"github.com/keelson-dev/keelson/runtime/internal/proc"
+	"github.com/keelson-dev/keelson/runtime/process/internal/ending"
 	"github.com/keelson-dev/keelson/runtime/process/internal/record"
 )
 
@@ -30,6 +31,7 @@ type observation struct {
 	spec    record.Spec
 	process record.Process
 	exit    record.Exit
+	unkept  bool  // no record has all of exit
 	err     error // the reason for verdictUnknown
 }
 
@@ -90,6 +92,10 @@ func (r *Runtime) observeNow(ctx context.Context, in *instance, where search) (o
 		o.err = errors.New("its record is broken")
 	case o.verdict == verdictExited:
 		proc.Reap(o.process.Shim.PID, record.ShimName)
+		if o.unkept {
+			// The message and the cgroup may change. A failure costs no more than that.
+			_ = record.Restore(in.dir, record.ExitFile, o.exit)
+		}
 	}
 	return o, nil
 }
@@ -119,7 +125,8 @@ func (r *Runtime) unsettled(path string) {
 
 // look gathers the facts in the order that the type facts prescribes.
 func (r *Runtime) look(in *instance, where search) (o observation, f facts, err error) {
-	if o.exit, f.exit, err = read[record.Exit](r, in, record.ExitFile); err != nil {
+	end, err := r.readEnd(in, &o, &f)
+	if err != nil {
 		return o, f, err
 	}
 	if where != searchNowhere {
@@ -151,11 +158,35 @@ func (r *Runtime) look(in *instance, where search) (o observation, f facts, err 
 	if spec != present {
 		o.spec = in.bareSpec()
 	}
+	if end != nil {
+		o.exit = ending.Exit(in.dir, &o.spec, *end, "", nil)
+		o.unkept = !f.locked && !f.shim
+	}
 	if !f.shim && (spec != present || f.exit != present) && in.gone() {
 		// Another call is deleting the records.
 		err = runtime.ErrNotFound
 	}
 	return o, f, err
+}
+
+// readEnd reads how the container has ended. The result is nil, unless the shim has ended in its sleep
+// and left the rest of the record to the reader.
+func (r *Runtime) readEnd(in *instance, o *observation, f *facts) (end *record.End, err error) {
+	if o.exit, f.exit, err = read[record.Exit](r, in, record.ExitFile); err != nil || f.exit == present {
+		return nil, err
+	}
+	slept, err := record.ReadEnd(in.dir)
+	switch bad := (*record.CorruptError)(nil); {
+	case err == nil:
+		f.exit = present
+		return &slept, nil
+	case errors.As(err, &bad):
+		r.report(bad.Path, bad.Err)
+		f.exit = corrupt
+	case !errors.Is(err, fs.ErrNotExist):
+		return nil, err
+	}
+	return nil, nil
 }
 
 // read reads one record of a container and reports a corrupt record. The error is that of an
@@ -204,8 +235,10 @@ func (r *Runtime) conclude(ctx context.Context, in *instance) error {
 		exit.Message = "the machine was restarted while the container ran"
 	case verdictForgotten:
 		exit.Message = "the record of how the container ended cannot be read"
-		if err := tree.RemoveAll(in.dir, record.ExitFile); err != nil {
-			return err
+		for _, name := range []string{record.ExitFile, record.EndFile, record.EndCopyFile} {
+			if err := tree.RemoveAll(in.dir, name); err != nil {
+				return err
+			}
 		}
 	default:
 		return nil // another call has recorded the end

@@ -55,6 +55,13 @@
 // that is woken within 30 s is awake for twice as long before its next nap, up to a minute, so that a
 // container with regular output does not start programs all the time. The program is that of the
 // shim's start, even if its file was removed; a file that was overwritten has to be a shim, too.
+//
+// A shim that dozes passes the stop signal on, and it records the end of its container without the
+// program of Go, by prepared system calls: it kills the process group, reaps the main process, and writes
+// and syncs the file "end". The shim wakes up instead if there is output or an incomplete line, if other processes
+// of the container are left 10 ms later, if a command of Exec was started, if the termination message
+// may be the end of the log, or if a call fails. This needs Linux 6.9, whose pidfds stand for process groups.
+//
 // Naps need Linux on amd64, and memory that may be executed (vm.memfd_noexec). Elsewhere
 // the shim stays awake.
 //

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"os"
 	"os/signal"
+	"slices"
 	"strconv"
 	"time"
 
@@ -34,6 +35,7 @@ type nap struct {
 	Begin    time.Time     `json:"begin"`
 	Patience time.Duration `json:"patience"`
 	Said     int           `json:"said"` // the descriptor of the Statement
+	Report   int           `json:"report"`
 	Log      napLog        `json:"log"`
 	Streams  []napStream   `json:"streams"`
 }
@@ -87,6 +89,12 @@ func (s *shim) fallAsleep() error {
 	if _, err := unix.FcntlInt(uintptr(main), unix.F_SETFD, 0); err != nil {
 		return err
 	}
+	report, err := unix.MemfdCreate(reportName, 0)
+	if err != nil {
+		return err
+	}
+	defer unix.Close(report)
+	n.Report = report
 	wake := []int{main}
 	if l := s.log.file; l != nil {
 		file, ok := l.file.(*os.File)
@@ -112,7 +120,19 @@ func (s *shim) fallAsleep() error {
 		_, _ = unix.FcntlInt(fd, unix.F_SETFD, 0)
 	}
 	env := append(os.Environ(), record.NapEnv+"="+strconv.Itoa(inherit(memory)))
-	return doze.Exec(record.ShimName, env, wake, unix.SIGCHLD, record.StopSignal, record.KillSignal)
+	var end *doze.End
+	if !s.spec.FallbackToLogs && !n.owesOutput() {
+		end = &doze.End{Main: main, Statement: n.Said, Report: n.Report, Outputs: wake[1:], Stop: unix.Signal(s.spec.StopSignal)}
+	}
+	return doze.Exec(record.ShimName, env, wake, end, unix.SIGCHLD, record.StopSignal, record.KillSignal)
+}
+
+// reportName is the name of the memory for the report of a nap.
+const reportName = "keelson-report"
+
+// owesOutput reports whether the log is to be completed after the container's end.
+func (n *nap) owesOutput() bool {
+	return n.Log.Torn || slices.ContainsFunc(n.Streams, func(st napStream) bool { return st.Open || len(st.Part) > 0 })
 }
 
 // inherit makes the program after this one inherit a descriptor.
@@ -132,7 +152,7 @@ func inherit(f *os.File) (number int) {
 
 // born is the first nap of a shim that dozes from the start.
 var born = nap{
-	Said: record.StatementFD, Log: napLog{FD: record.LogFD},
+	Said: record.StatementFD, Report: record.ReportFD, Log: napLog{FD: record.LogFD},
 	Streams: []napStream{{Name: "stdout", FD: record.StdoutFD}, {Name: "stderr", FD: record.StderrFD}},
 }
 
@@ -162,6 +182,9 @@ func wake() (*shim, error) {
 	s := &shim{
 		spec: said.Spec, self: said.Process, main: said.Process.Main.PID, said: os.NewFile(uintptr(n.Said), record.StatementName),
 		log: newLog(&said.Spec), patience: leastPatience, light: true,
+	}
+	if end, ok := readEnd(n.Report); ok {
+		s.ended = ended{End: end, reaped: true}
 	}
 	if time.Since(n.Begin) < worthwhile {
 		s.patience = min(2*n.Patience, 2*worthwhile)
@@ -218,7 +241,7 @@ func started() error {
 		return err
 	case seals&unix.F_SEAL_WRITE == 0 && len(report) == 0:
 		return errUnstarted // the end of this process ends the main process
-	case len(report) == 0:
+	case len(report) == 0 || len(report) == record.EndSize:
 		return nil
 	}
 	dir, err := os.OpenRoot(".")
@@ -235,6 +258,16 @@ func started() error {
 		cause = launch.Explain(&spec, errno)
 	}
 	return errors.Join(cause, launch.Failed(dir, cause))
+}
+
+// readEnd returns the end of the main process that the program of a nap has found.
+func readEnd(fd int) (record.End, bool) {
+	raw, err := os.ReadFile(descriptors + "/" + strconv.Itoa(fd))
+	if err != nil {
+		return record.End{}, false
+	}
+	end, err := record.ParseEnd(raw)
+	return end, err == nil
 }
 
 // readMemory reads the value in an inherited memory file.

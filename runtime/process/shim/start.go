@@ -14,6 +14,7 @@ import (
 
 	"github.com/keelson-dev/keelson/runtime/internal/proc"
 	"github.com/keelson-dev/keelson/runtime/process/internal/doze"
+	"github.com/keelson-dev/keelson/runtime/process/internal/ending"
 	"github.com/keelson-dev/keelson/runtime/process/internal/launch"
 	"github.com/keelson-dev/keelson/runtime/process/internal/record"
 	"github.com/keelson-dev/keelson/runtime/process/internal/stage"
@@ -155,7 +156,7 @@ func openLog(spec *record.Spec) (*criLog, error) {
 func newLog(spec *record.Spec) *criLog {
 	keep := 0
 	if spec.FallbackToLogs {
-		keep = maxTail // the log's end may become the termination message
+		keep = ending.MaxTail // the log's end may become the termination message
 	}
 	if spec.LogPath == "" {
 		return newCRILog(io.Discard, keep)

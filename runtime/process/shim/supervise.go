@@ -11,20 +11,22 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/keelson-dev/keelson/runtime/internal/proc"
-	"github.com/keelson-dev/keelson/runtime/process/internal/cgroup"
+	"github.com/keelson-dev/keelson/runtime/process/internal/ending"
 	"github.com/keelson-dev/keelson/runtime/process/internal/record"
 )
 
 // ended is the end of the main process.
 type ended struct {
-	status unix.WaitStatus // set when the process is reaped
-	at     time.Time
-	reaped bool
+	record.End // the code is set when the process is reaped
+	reaped     bool
 }
 
 // supervise passes signals on until the main process has ended. Only supervise reaps children, so
 // the main process's PID is not reused between two rounds.
 func (s *shim) supervise() {
+	if s.ended.reaped { // by the program of a nap
+		return
+	}
 	stop := unix.Signal(s.spec.StopSignal)
 	idle := time.NewTimer(s.patience)
 	defer idle.Stop()
@@ -42,7 +44,7 @@ func (s *shim) supervise() {
 				s.reap()
 			}
 			if s.ended.reaped || hasEnded(s.main) {
-				s.ended.at = time.Now()
+				s.ended.At = time.Now()
 				return
 			}
 		case sig := <-s.asked:
@@ -66,7 +68,10 @@ func (s *shim) reap() bool {
 		case err != nil || pid <= 0:
 			return true
 		case pid == s.main:
-			s.ended.status, s.ended.reaped = status, true
+			s.ended.Code, s.ended.reaped = int32(status.ExitStatus()), true
+			if status.Signaled() {
+				s.ended.Code = 128 + int32(status.Signal())
+			}
 		}
 	}
 }
@@ -117,20 +122,7 @@ func (s *shim) finish() error {
 	}
 	s.log.wait()
 
-	exit := record.Exit{Reason: "Completed", FinishedAt: s.ended.at}
-	switch {
-	case s.ended.status.Signaled():
-		exit.Code = 128 + int32(s.ended.status.Signal())
-	default:
-		exit.Code = int32(s.ended.status.ExitStatus())
-	}
-	if exit.Code != 0 {
-		exit.Reason = "Error"
-		if g := s.spec.Cgroup; g != nil && cgroup.OOMKilled(g) {
-			exit.Reason = "OOMKilled"
-		}
-	}
-	exit.Message = s.message(exit.Code, leftErr)
+	exit := ending.Exit(s.dir, &s.spec, s.ended.End, s.log.tail(), leftErr)
 	if s.said != nil {
 		_ = s.said.Close() // without a statement, readers trust exit.json
 	}

@@ -24,8 +24,10 @@ import (
 // those that end a program (SIGTERM, SIGINT, SIGHUP, SIGQUIT), so the caller has to ignore them. The
 // others stay pending until they are wanted, if this process was started by Blocked.
 //
+// With an End the sleeper does not execute the program if it can end the container itself.
+//
 // Exec returns only an error, after which the process is as before.
-func Exec(name string, env []string, wake []int, signals ...unix.Signal) error {
+func Exec(name string, env []string, wake []int, end *End, signals ...unix.Signal) error {
 	var opened []int
 	defer func() {
 		for _, fd := range opened {
@@ -54,7 +56,7 @@ func Exec(name string, env []string, wake []int, signals ...unix.Signal) error {
 	}
 	var p tiny.Program
 	Name(&p, name)
-	Sleep(&p, program, append([]int{waits}, wake...))
+	Sleep(&p, program, append([]int{waits}, wake...), end)
 	image, err := tiny.Image(&p)
 	if err != nil {
 		return err
@@ -77,16 +79,20 @@ func Name(p *tiny.Program, name string) {
 }
 
 // Sleep adds calls that wait for the descriptors of wake, and then execute the descriptor program
-// with the arguments and the environment of the tiny program. An execve that fails is tried again
-// each second.
-func Sleep(p *tiny.Program, program int, wake []int) {
+// with the arguments and the environment of the tiny program, unless end, which may be nil, has an
+// answer. An execve that fails is tried again each second.
+func Sleep(p *tiny.Program, program int, wake []int, end *End) {
 	fds := make([]unix.PollFd, len(wake))
 	for i, fd := range wake {
 		fds[i] = unix.PollFd{Fd: int32(fd), Events: unix.POLLIN}
 	}
+	sleep, awake := p.Label(), p.Label()
+	p.Place(sleep)
 	p.Call(tiny.Follow, 0, unix.SYS_PPOLL, tiny.Values(p, fds), tiny.N(len(fds)), tiny.N(0), tiny.N(0))
-	again := p.Label()
-	p.Place(again)
+	if end != nil {
+		end.add(p, sleep, awake)
+	}
+	p.Place(awake)
 	p.Call(tiny.Follow, 0, unix.SYS_EXECVEAT, tiny.N(program), p.Text(""), tiny.Load(tiny.Arguments), tiny.Load(tiny.Environment), tiny.N(unix.AT_EMPTY_PATH))
-	p.Call(tiny.Jump, again, unix.SYS_NANOSLEEP, tiny.Values(p, []unix.Timespec{{Sec: 1}}), tiny.N(0))
+	p.Call(tiny.Jump, awake, unix.SYS_NANOSLEEP, tiny.Values(p, []unix.Timespec{{Sec: 1}}), tiny.N(0))
 }

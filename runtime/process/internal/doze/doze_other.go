@@ -11,4 +11,4 @@ import (
 )
 
 // Exec is not available here.
-func Exec(string, []string, []int, ...unix.Signal) error { return errors.ErrUnsupported }
+func Exec(string, []string, []int, *End, ...unix.Signal) error { return errors.ErrUnsupported }

@@ -52,7 +52,7 @@ func dozer() {
 	}
 	signal.Stop(asked)
 	signal.Ignore(unix.SIGTERM, unix.SIGINT, unix.SIGHUP, unix.SIGQUIT)
-	if err := doze.Exec("sleeper", []string{fmt.Sprintf("%s=%d", wakeEnv, naps+1)}, []int{0}, unix.SIGUSR1); err != nil {
+	if err := doze.Exec("sleeper", []string{fmt.Sprintf("%s=%d", wakeEnv, naps+1)}, []int{0}, nil, unix.SIGUSR1); err != nil {
 		fmt.Println(err)
 		os.Exit(1)
 	}

@@ -31,40 +31,49 @@ func (e *CorruptError) Unwrap() error { return e.Err }
 
 // Read reads a record. Every error is fs.ErrNotExist or a *CorruptError.
 func Read[T any](dir *os.Root, name string) (T, error) {
-	var v T
+	var v, zero T
+	raw, err := load(dir, name)
+	if err != nil {
+		return zero, err
+	}
+	if err := json.Unmarshal(raw, &v); err != nil {
+		return zero, corrupt(dir, name, err)
+	}
+	if r, ok := any(v).(interface{ complete() bool }); ok && !r.complete() {
+		return zero, corrupt(dir, name, errors.New("it is not complete"))
+	}
+	return v, nil
+}
+
+func corrupt(dir *os.Root, name string, err error) error {
+	return &CorruptError{Path: filepath.Join(dir.Name(), name), Err: err}
+}
+
+// load reads the file of a record. Every error is fs.ErrNotExist or a *CorruptError.
+func load(dir *os.Root, name string) ([]byte, error) {
 	// O_NONBLOCK: a fifo in the place of a record must not block the caller.
 	f, err := dir.OpenFile(name, os.O_RDONLY|unix.O_NONBLOCK, 0)
 	if errors.Is(err, fs.ErrNotExist) {
-		return v, err
-	}
-	corrupt := func(err error) (T, error) {
-		var zero T
-		return zero, &CorruptError{Path: filepath.Join(dir.Name(), name), Err: err}
+		return nil, err
 	}
 	if err != nil {
-		return corrupt(err)
+		return nil, corrupt(dir, name, err)
 	}
 	defer f.Close()
 	info, err := f.Stat()
 	switch {
 	case err != nil:
-		return corrupt(err)
+		return nil, corrupt(dir, name, err)
 	case !info.Mode().IsRegular():
-		return corrupt(errors.New("not a regular file"))
+		return nil, corrupt(dir, name, errors.New("not a regular file"))
 	case info.Size() > maxSize:
-		return corrupt(fmt.Errorf("%d bytes, more than %d", info.Size(), maxSize))
+		return nil, corrupt(dir, name, fmt.Errorf("%d bytes, more than %d", info.Size(), maxSize))
 	}
 	raw, err := io.ReadAll(f)
 	if err != nil {
-		return corrupt(err)
+		return nil, corrupt(dir, name, err)
 	}
-	if err := json.Unmarshal(raw, &v); err != nil {
-		return corrupt(err)
-	}
-	if r, ok := any(v).(interface{ complete() bool }); ok && !r.complete() {
-		return corrupt(errors.New("it is not complete"))
-	}
-	return v, nil
+	return raw, nil
 }
 
 // Write writes a record with mode 0600. Readers see the old record or the new record. After a crash
@@ -166,3 +175,6 @@ func Reserve(dir *os.Root, name string, size int64) {
 }
 
 func temporary(name string) string { return "." + name + ".tmp" }
+
+// ReservedFile is the file for which a shim has reserved the space of its last record.
+const ReservedFile = "." + ExitFile + ".tmp"

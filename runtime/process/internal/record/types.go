@@ -23,6 +23,8 @@ const (
 	SpecFile    = "spec.json" // Spec, written once by CreateContainer
 	ProcessFile = "pid.json"  // Process, written by the shim
 	ExitFile    = "exit.json" // Exit, written last by the shim, or by an agent that found the shim dead
+	EndFile     = "end"       // End, written last by a shim that dozes, in the place of an Exit
+	EndCopyFile = "end.copy"  // a copy of EndFile, for a damaged one
 	LockFile    = "lock"      // held by the agent during the start of the shim, then by the shim
 	ExecFile    = "exec"      // exists if Exec was used
 	ShimLogFile = "shim.log"  // stderr of the shim; empty unless it crashed
@@ -72,8 +74,9 @@ const (
 	StdoutFD    = 8 // the container's output
 	StderrFD    = 9
 	LogFD       = 10 // the container's log, or /dev/null
-	ReportFD    = 11 // memory with the error of the start; empty if there was none
-	BornFDs     = 12 // the number of descriptors
+	ReportFD    = 11 // memory with the error of the start, or with an End; empty if there was none
+	MainFD      = 12 // a pidfd of the main process
+	BornFDs     = 13 // the number of descriptors
 )
 
 // StatementName is the name of the memory in which a shim keeps its Statement.

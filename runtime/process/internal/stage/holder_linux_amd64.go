@@ -25,6 +25,8 @@ type Holder struct {
 	Args, Env []string
 	Dir       string
 	Files     [record.BornFDs]*os.File // by number
+	// Stop is the stop signal of the container. 0: the holder cannot end the container itself.
+	Stop unix.Signal
 }
 
 // Birth is a start under way.
@@ -51,11 +53,36 @@ const (
 	tableSize    = 4 << 20 // the arguments and the environment of a program are shorter
 )
 
-// holderProgram is the program of every holder.
-var holderProgram = sync.OnceValues(func() (program struct {
+// holderProgram is a program of holders.
+type holderProgram struct {
 	file *os.File
 	wait uintptr // the address of the step that waits
-}, err error) {
+}
+
+// holderPrograms are the programs by Holder.Stop.
+var holderPrograms struct {
+	sync.Mutex
+	by map[unix.Signal]holderProgram
+}
+
+// programFor returns the program of all holders with a stop signal.
+func programFor(stop unix.Signal) (holderProgram, error) {
+	holderPrograms.Lock()
+	defer holderPrograms.Unlock()
+	if program, ok := holderPrograms.by[stop]; ok {
+		return program, nil
+	}
+	program, err := newHolderProgram(stop)
+	if err == nil && holderPrograms.by == nil {
+		holderPrograms.by = map[unix.Signal]holderProgram{}
+	}
+	if err == nil {
+		holderPrograms.by[stop] = program
+	}
+	return program, err
+}
+
+func newHolderProgram(stop unix.Signal) (program holderProgram, err error) {
 	var p tiny.Program
 	end, wait := p.Label(), p.Label()
 	p.Call(tiny.Fails, end, unix.SYS_PRCTL, tiny.N(unix.PR_SET_CHILD_SUBREAPER), tiny.N(1))
@@ -71,7 +98,12 @@ var holderProgram = sync.OnceValues(func() (program struct {
 	for _, sig := range record.EndSignals {
 		p.Call(tiny.Follow, 0, unix.SYS_RT_SIGACTION, tiny.N(uintptr(sig)), ignore, tiny.N(0), tiny.N(8))
 	}
-	doze.Sleep(&p, record.ProgramFD, []int{record.SignalFD, record.StdoutFD, record.StderrFD})
+	var ending *doze.End
+	if stop != 0 {
+		ending = &doze.End{Main: record.MainFD, Statement: record.StatementFD, Report: record.ReportFD,
+			Outputs: []int{record.StdoutFD, record.StderrFD}, Stop: stop}
+	}
+	doze.Sleep(&p, record.ProgramFD, []int{record.SignalFD, record.StdoutFD, record.StderrFD}, ending)
 	p.Place(end)
 	p.Call(tiny.Jump, end, unix.SYS_EXIT_GROUP, tiny.N(1))
 	image, err := tiny.Image(&p)
@@ -90,13 +122,13 @@ var holderProgram = sync.OnceValues(func() (program struct {
 	}
 	program.file, program.wait = os.NewFile(uintptr(high), record.ShimName), tiny.InImage(&p, wait)
 	return program, nil
-})
+}
 
 // Hold starts a holder, which makes the process of a command as Start does. errors.ErrUnsupported is
 // the error where there are no tiny programs. The process waits before it executes its program, see
 // Await and Begin. The caller closes the Birth.
 func Hold(c Command, h Holder) (*Birth, error) {
-	program, err := holderProgram()
+	program, err := programFor(h.Stop)
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", errors.ErrUnsupported, err)
 	}
@@ -169,6 +201,8 @@ func (b *Birth) prepare(c *Command, wait uintptr, pass func(*os.File) (int, erro
 	s.end(tiny.N(uintptr(tiny.Failure)), tiny.N(record.ReportFD), tiny.N(tellFD))
 	s.Place(s.split) // the holder
 	s.add(may, "", unix.SYS_WRITE, tellFD, s.made.Pair(), 2*wordSize)
+	main := s.add(may, "", unix.SYS_PIDFD_OPEN, s.made, 0)
+	s.add(may, "", unix.SYS_DUP3, main, record.MainFD, unix.O_CLOEXEC)
 	s.Call(tiny.Jump, s.Elsewhere(wait), unix.SYS_CLOSE, tiny.N(tellFD))
 	return s.err
 }

@@ -5,6 +5,8 @@ package tiny
 import (
 	"encoding/binary"
 	"unsafe"
+
+	"golang.org/x/sys/unix"
 )
 
 // Program is a list of system calls, with the memory of their arguments.
@@ -38,11 +40,12 @@ type Arg struct {
 type from uint8
 
 const (
-	number from = iota // the argument
-	memory             // an offset in the program's memory, whose address is meant
-	result             // the number of a call, whose result is meant
-	word               // the address of the argument
-	pair               // the number of a call, the address of whose last argument is meant
+	number  from = iota // the argument
+	memory              // an offset in the program's memory, whose address is meant
+	result              // the number of a call, whose result is meant
+	word                // the address of the argument
+	content             // an offset in the program's memory, whose word at the time of the call is meant
+	pair                // the number of a call, the address of whose last argument is meant
 )
 
 // N is a number as an argument.
@@ -77,6 +80,9 @@ func (p *Program) address(l Label, at uintptr) uintptr {
 // Len returns the number of calls.
 func (p *Program) Len() int { return len(p.calls) }
 
+// Go continues with the call of a label. The call that Go adds has no effect.
+func (p *Program) Go(to Label) { p.Call(Jump, to, unix.SYS_GETPID) }
+
 // Call adds a call and returns its result. Calls with Follow have no use for the target.
 func (p *Program) Call(next Next, target Label, number uintptr, args ...Arg) Arg {
 	c := call{number: number, next: next, target: target}
@@ -92,6 +98,12 @@ func (p *Program) Put(raw []byte) Arg {
 	p.memory = append(p.memory, raw...)
 	return Arg{uintptr(at), memory}
 }
+
+// Plus is an address behind an address that Put returns.
+func (a Arg) Plus(offset int) Arg { return Arg{a.value + uintptr(offset), a.from} }
+
+// Word is the word at an address that Put returns, at the time of the call.
+func (a Arg) Word() Arg { return Arg{a.value, content} }
 
 // Text returns the address of a string for the kernel. A NUL byte ends the string.
 func (p *Program) Text(v string) Arg { return p.Put(append([]byte(v), 0)) }
@@ -141,6 +153,8 @@ func (p *Program) Assemble(steps []Step, at uintptr, raw []byte, memoryAt uintpt
 				s.Args[j] = memoryAt + a.value
 			case result:
 				s.Args[j], s.Loads = at+a.value*StepSize+resultOffset, s.Loads|1<<j
+			case content:
+				s.Args[j], s.Loads = memoryAt+a.value, s.Loads|1<<j
 			case word:
 				s.Args[j], s.Loads = a.value, s.Loads|1<<j
 			case pair:

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package shim
+package ending
 
 import (
 	"errors"
@@ -37,15 +37,17 @@ func TestTerminationMessage(t *testing.T) {
 		{name: "only something left", left: errors.New("2 processes"), want: "2 processes"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			s, work := newShim(t)
+			dir, work := newFolder(t)
 			require.NoError(t, os.WriteFile(filepath.Join(work, "msg"), []byte(tt.file), 0o600))
-			s.log.write([]byte(tt.logTail), nil)
-			assert.Equal(t, tt.want, s.message(tt.code, tt.left))
+			assert.Equal(t, tt.want, message(dir, withMessage, tt.code, tt.logTail, tt.left))
 		})
 	}
 }
 
-func newShim(t *testing.T) (*shim, string) {
+var withMessage = &record.Spec{MessagePath: "msg", FallbackToLogs: true}
+
+// newFolder returns a container's folder, and the path of the working folder.
+func newFolder(t *testing.T) (*os.Root, string) {
 	t.Helper()
 	dir := t.TempDir()
 	work := filepath.Join(dir, record.WorkDir)
@@ -53,10 +55,7 @@ func newShim(t *testing.T) (*shim, string) {
 	root, err := os.OpenRoot(dir)
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = root.Close() })
-	return &shim{
-		dir: root, log: newCRILog(os.Stderr, maxTail),
-		spec: record.Spec{MessagePath: "msg", FallbackToLogs: true},
-	}, work
+	return root, work
 }
 
 // TestMessageOutsideIsNotRead: what is not a file of the working folder is no
@@ -74,16 +73,16 @@ func TestMessageOutsideIsNotRead(t *testing.T) {
 		"link to fifo": func(path string) error { return errors.Join(syscall.Mkfifo(path+"2", 0o600), os.Symlink("msg2", path)) },
 	} {
 		t.Run(name, func(t *testing.T) {
-			s, work := newShim(t)
+			dir, work := newFolder(t)
 			require.NoError(t, os.WriteFile(filepath.Join(filepath.Dir(work), "spec.json"), []byte("hunter2"), 0o600))
 			require.NoError(t, make(filepath.Join(work, "msg")))
-			assert.Empty(t, s.message(0, nil))
+			assert.Empty(t, message(dir, withMessage, 0, "", nil))
 		})
 	}
-	s, work := newShim(t)
+	dir, work := newFolder(t)
 	require.NoError(t, os.WriteFile(filepath.Join(work, "real"), []byte("fine"), 0o600))
 	require.NoError(t, os.Symlink("real", filepath.Join(work, "msg")))
-	assert.Equal(t, "fine", s.message(0, nil), "a link within the working folder is")
+	assert.Equal(t, "fine", message(dir, withMessage, 0, "", nil), "a link within the working folder is")
 }
 
 func TestLastLines(t *testing.T) {
