@@ -48,7 +48,7 @@ EXTRA := tidy vet examples natsagent fwk cross release-dry tools lint schedules 
 # Compilers, linkers and tests that collect garbage less often need a fifth less processor time, and some memory more.
 $(STEPS) $(EXTRA): export GOGC := 400
 
-.PHONY: help test extra deps docs dst dst-fleet parity mutants strength museum $(STEPS) $(EXTRA) race-real race-rest unit build e2e conformance session matrix updates hostile programs soak soak-containerd kills powercut bench-node bench-stats bench-sessions bench-simulation bench-fleet bench benchstat vuln api surface release packages clean cc
+.PHONY: help test extra deps docs dst dst-fleet parity mutants strength museum $(STEPS) $(EXTRA) race-real race-rest unit build e2e conformance session matrix updates hostile programs soak soak-containerd kills powercut bench-node bench-process bench-stats bench-sessions bench-simulation bench-fleet bench benchstat vuln api surface release packages clean cc
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-15s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -248,6 +248,10 @@ powercut: ## the node agent on 1,000 images of what a power cut leaves on its di
 bench-node: build ## the node agent on containerd 2 beside the floor: starts, restarts, idle cost (root, Linux, minutes)
 	@dir=$$(e2e/containerd.sh); \
 	KEELSON_CONTAINERD_DIR="$$dir" $(GO) run -tags $(TAGS) ./internal/benchnode -agent bin/nodeagent $(ARGS)
+
+bench-process: build ## the node agent on the process backend beside runit: 1,000 containers started, idle and stopped (Linux; CONTAINERS=1000 ARGS='-idle 10s -- --v 1')
+	@tools/deps.sh runsvdir:runit
+	$(GO) run -tags $(TAGS) ./internal/benchnode -agent bin/nodeagent -beside-runit $(or $(CONTAINERS),1000) $(ARGS)
 
 bench-sessions: ## what 1,000 log followers and 200 commands at once, and the server itself, cost the node agent (Linux, two minutes)
 	KEELSON_SOAK=1 $(GO) test -vet=off -count=1 -v -timeout=20m -run='^(TestManySessions|TestClientsThatNeverRead|TestCostOfTheServer)$$' ./examples/nodeagent

@@ -3,7 +3,8 @@
 //go:build linux
 
 // Command benchnode measures the node agent on a private containerd, and compares it with the
-// floor: the same CRI calls made by a minimal program. It prints one row per measurement, with the
+// floor: the same CRI calls made by a minimal program. With -beside-runit it measures the agent on the
+// process backend, and compares it with runit. It prints one row per measurement, with the
 // ratio of both values from the same run. Arguments after the flags are passed on to the agent.
 package main
 
@@ -32,6 +33,8 @@ type options struct {
 	idle   time.Duration
 	trace  bool
 	fill   int
+
+	besideRunit int
 }
 
 func main() {
@@ -44,6 +47,7 @@ func main() {
 	flag.DurationVar(&o.idle, "idle", time.Minute, "for how long idle CPU is measured")
 	flag.BoolVar(&o.trace, "trace", false, "only start a burst, and say where the time goes")
 	flag.IntVar(&o.fill, "fill", 0, "only start so many pods, and measure what the agent needs for them when idle; 250 is the goal")
+	flag.IntVar(&o.besideRunit, "beside-runit", 0, "only measure the process backend with so many containers, beside as many services of runit, at most 1000")
 	flag.Parse()
 	o.flags = flag.Args()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
@@ -58,6 +62,14 @@ func run(ctx context.Context, o options) (err error) {
 	if o.agent, err = filepath.Abs(o.agent); err != nil {
 		return err
 	}
+	dir, err := os.MkdirTemp("", "benchnode")
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(dir)
+	if o.besideRunit > 0 {
+		return besideRunit(ctx, dir, o)
+	}
 	containerd, err := containerdtest.New(ctx, containerdtest.Options{})
 	if err != nil {
 		return err
@@ -67,11 +79,6 @@ func run(ctx context.Context, o options) (err error) {
 			err = stopErr
 		}
 	}()
-	dir, err := os.MkdirTemp("", "benchnode")
-	if err != nil {
-		return err
-	}
-	defer os.RemoveAll(dir)
 
 	if o.fill > 0 {
 		o.pods = o.fill
@@ -82,7 +89,7 @@ func run(ctx context.Context, o options) (err error) {
 	}
 	fmt.Printf("%-46s %12s %12s %9s  %s\n", "", "floor", "keelson", "ratio", "goal")
 	floor := &floor{runtime: containerd.Runtime, dir: dir}
-	node := &node{endpoint: containerd.Endpoint(), dir: dir, path: o.agent, flags: o.flags}
+	node := &node{endpoint: containerd.Endpoint(), dir: dir, path: o.agent, flags: o.flags, user: uint32(os.Geteuid())}
 	defer node.kill()
 	if err := node.start(ctx); err != nil {
 		return err

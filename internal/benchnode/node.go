@@ -13,6 +13,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/keelson-dev/keelson/internal/containerdtest"
@@ -23,17 +24,20 @@ type node struct {
 	endpoint  string // of the runtime
 	dir, path string
 	flags     []string // more flags for the agent
+	user      uint32
 	agent     *exec.Cmd
 }
 
 func (n *node) marks() string     { return filepath.Join(n.dir, "node") }
 func (n *node) manifests() string { return filepath.Join(n.dir, "manifests") }
 
+func (n *node) makeFolders() error {
+	return errors.Join(os.MkdirAll(n.marks(), 0o755), os.MkdirAll(n.manifests(), 0o755))
+}
+
 func (n *node) start(context.Context) error {
-	for _, dir := range []string{n.marks(), n.manifests()} {
-		if err := os.MkdirAll(dir, 0o755); err != nil {
-			return err
-		}
+	if err := n.makeFolders(); err != nil {
+		return err
 	}
 	log, err := os.OpenFile(filepath.Join(n.dir, "agent.log"), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
 	if err != nil {
@@ -44,6 +48,7 @@ func (n *node) start(context.Context) error {
 		"--container-runtime-endpoint", n.endpoint, "--read-only-port", "0", "--hostname-override", "bench",
 		"--image-gc-high-threshold=100")...) // the image cannot be pulled again, however full the disk is
 	n.agent.Stdout, n.agent.Stderr = log, log
+	n.agent.SysProcAttr = &syscall.SysProcAttr{Credential: credential(n.user)}
 	return n.agent.Start()
 }
 
@@ -116,8 +121,11 @@ func (n *node) cpu() (time.Duration, error) {
 }
 
 // memory returns the agent's resident set in bytes.
-func (n *node) memory() (int, error) {
-	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", n.agent.Process.Pid))
+func (n *node) memory() (int, error) { return residentMemory(n.agent.Process.Pid) }
+
+// residentMemory returns the resident set of a process in bytes.
+func residentMemory(pid int) (int, error) {
+	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
 	if err != nil {
 		return 0, err
 	}

@@ -38,7 +38,7 @@ func traceMany(ctx context.Context, c *containerdtest.Instance, dir, agent strin
 		return err
 	}
 	defer conn.Close()
-	n := &node{endpoint: proxy.Endpoint(), dir: dir, path: agent, flags: flags}
+	n := &node{endpoint: proxy.Endpoint(), dir: dir, path: agent, flags: flags, user: uint32(os.Geteuid())}
 	defer n.kill()
 	if err := n.start(ctx); err != nil {
 		return err

@@ -155,3 +155,12 @@ func ownPrivateMemory(tb testing.TB, pid int) int {
 	require.NoError(tb, err)
 	return field(tb, string(raw), "Private_Dirty:") + field(tb, string(raw), "Private_Clean:")
 }
+
+// field returns the number behind a name in a file of /proc.
+func field(tb testing.TB, text, name string) (n int) {
+	_, after, ok := strings.Cut(text, name)
+	require.True(tb, ok, name)
+	_, err := fmt.Sscan(after, &n)
+	require.NoError(tb, err)
+	return n
+}

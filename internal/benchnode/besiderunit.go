@@ -1,0 +1,175 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build linux
+
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// crowdCost has the measurements of a supervisor with a crowd.
+type crowdCost struct {
+	started time.Duration // until all programs run
+	stopped time.Duration // until all programs have ended
+	cleared time.Duration // until no holder and no record is left
+	each    float64       // KiB of private memory of the holders, for each program
+	memory  int           // bytes of the supervisor's resident set
+	idle    float64       // processor time of the supervisor and the holders, in percent of a core
+}
+
+// besideRunit measures the agent on the process backend with many pods, without and with walls, beside
+// runit with as many services, and prints ratios. Without runit only the agent is measured.
+func besideRunit(ctx context.Context, dir string, o options) error {
+	// The folder is the supervisors' user's, too.
+	if err := os.Chmod(dir, 0o755); err != nil {
+		return err
+	}
+	user := uint32(os.Geteuid())
+	if user == 0 {
+		user = unprivileged
+	}
+	fmt.Printf("machine: %s\n%d containers, user %d\n\n", machine(), o.besideRunit, user)
+	fmt.Printf("%-46s %12s %12s %9s  %s\n", "", "runit", "keelson", "ratio", "goal")
+	var floor crowdCost
+	if _, err := exec.LookPath("runsvdir"); err != nil {
+		fmt.Println("runit is not installed, so there are no ratios")
+	} else if floor, err = measureCrowd(ctx, dir, o, &runit{dir: filepath.Join(dir, "services"), user: user}); err != nil {
+		return fmt.Errorf("runit: %w", err)
+	}
+	for _, kind := range []struct{ name, flag string }{{"open", "--confine=false"}, {"confined", "--confine"}} {
+		n := node{endpoint: "process", dir: filepath.Join(dir, kind.name), path: o.agent, flags: slices.Concat(o.flags, []string{kind.flag}), user: user}
+		cost, err := measureCrowd(ctx, dir, o, &agent{n})
+		if err != nil {
+			return fmt.Errorf("%s: %w", kind.name, err)
+		}
+		row(kind.name+", all running", floor.started, cost.started, "≤ 1.2 ×")
+		row(kind.name+", all ended", floor.stopped, cost.stopped, "≤ 3 s")
+		row(kind.name+", nothing left", floor.cleared, cost.cleared, "")
+		printRatio(kind.name+", private memory of each", "KiB", floor.each, cost.each, "≤ 100 KiB")
+		printRatio(kind.name+", memory of the supervisor", "MiB", float64(floor.memory)/(1<<20), float64(cost.memory)/(1<<20), "≤ 40 MiB")
+		printRatio(kind.name+", idle CPU, of one core", "%", floor.idle, cost.idle, "≤ 0.3 %")
+	}
+	return nil
+}
+
+// unprivileged is the user of the supervisors, if this program is root.
+const unprivileged = 65534
+
+// printRatio prints a measurement that is not a time.
+func printRatio(name, unit string, floor, ours float64, goal string) {
+	ratio, reference := "–", "–"
+	if floor > 0 {
+		ratio, reference = fmt.Sprintf("%.2f ×", ours/floor), fmt.Sprintf("%.2f %s", floor, unit)
+	}
+	fmt.Printf("%-46s %12s %12s %9s  %s\n", name, reference, fmt.Sprintf("%.2f %s", ours, unit), ratio, goal)
+}
+
+// measureCrowd starts and stops a crowd. What the supervisor does with a stopped crowd is not measured.
+func measureCrowd(ctx context.Context, dir string, o options, s supervisor) (cost crowdCost, err error) {
+	fifos, err := os.MkdirTemp(dir, "crowd")
+	if err != nil {
+		return cost, err
+	}
+	if err := os.Chmod(fifos, 0o777); err != nil {
+		return cost, err
+	}
+	c, err := newCrowd(fifos, o.besideRunit)
+	if err != nil {
+		return cost, err
+	}
+	defer c.close()
+	if err := s.prepare(c); err != nil {
+		return cost, err
+	}
+	defer s.kill()
+	began := time.Now()
+	if err := errors.Join(s.start(ctx), c.awaitStart()); err != nil {
+		return cost, err
+	}
+	cost.started = time.Since(began)
+	if err := cost.measureIdle(ctx, o, s); err != nil {
+		return cost, err
+	}
+	began = time.Now()
+	if err := errors.Join(s.stop(), c.awaitEnd()); err != nil {
+		return cost, err
+	}
+	cost.stopped = time.Since(began)
+	if err := awaitNothing(s); err != nil {
+		return cost, err
+	}
+	cost.cleared = time.Since(began)
+	return cost, nil
+}
+
+// measureIdle measures memory and processor time while the crowd runs.
+func (cost *crowdCost) measureIdle(ctx context.Context, o options, s supervisor) error {
+	time.Sleep(5 * time.Second)
+	holders, err := s.holders()
+	if err != nil {
+		return err
+	}
+	kib := 0
+	for _, pid := range holders {
+		own, err := privateMemory(pid)
+		if err != nil {
+			return err
+		}
+		kib += own
+	}
+	cost.each = float64(kib) / float64(o.besideRunit)
+	if cost.memory, err = residentMemory(s.pid()); err != nil {
+		return err
+	}
+	all := append(holders, s.pid())
+	before := processorTime(all)
+	select {
+	case <-time.After(o.idle):
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	cost.idle = 100 * float64(processorTime(all)-before) / float64(o.idle)
+	return nil
+}
+
+// privateMemory returns the private memory of a process in KiB.
+func privateMemory(pid int) (kib int, err error) {
+	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/smaps_rollup", pid))
+	if err != nil {
+		return 0, err
+	}
+	for line := range strings.Lines(string(text)) {
+		if name, value, _ := strings.Cut(line, ":"); name == "Private_Clean" || name == "Private_Dirty" {
+			n, err := strconv.Atoi(strings.TrimSuffix(strings.TrimSpace(value), " kB"))
+			if err != nil {
+				return 0, err
+			}
+			kib += n
+		}
+	}
+	return kib, nil
+}
+
+// processorTime returns the processor time of processes, of all threads that live.
+func processorTime(pids []int) (sum time.Duration) {
+	for _, pid := range pids {
+		threads, _ := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/schedstat", pid)) // the pattern is right
+		for _, thread := range threads {
+			text, _ := os.ReadFile(thread) // it may have ended
+			first, _, _ := strings.Cut(string(text), " ")
+			ns, _ := strconv.ParseInt(first, 10, 64)
+			sum += time.Duration(ns)
+		}
+	}
+	return sum
+}
