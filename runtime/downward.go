@@ -8,33 +8,22 @@ import (
 	"strings"
 
 	v1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/util/validation"
 
+	"github.com/keelson-dev/keelson/internal/podfield"
 	"github.com/keelson-dev/keelson/internal/resourcefield"
 )
 
 // fieldRef returns the value of a pod's field for an environment variable, as in the kubelet. The
 // value of a missing label or annotation is "".
 func (s *envSources) fieldRef(ref *v1.ObjectFieldSelector) (string, error) {
-	if ref.APIVersion != "" && ref.APIVersion != "v1" {
-		return "", fmt.Errorf("unsupported apiVersion %q", ref.APIVersion)
-	}
-	if field, key, ok := cutSubscript(ref.FieldPath); ok {
-		return s.metadataKey(field, key)
+	if value, ok, err := podfield.Value(s.pod, ref); ok || err != nil {
+		return value, err
 	}
 	switch ref.FieldPath {
-	case "metadata.name":
-		return s.pod.Name, nil
-	case "metadata.namespace":
-		return s.pod.Namespace, nil
-	case "metadata.uid":
-		return string(s.pod.UID), nil
 	case "metadata.labels", "metadata.annotations":
 		return "", fmt.Errorf("%s as a whole is for volumes only; name one key: %[1]s['key']", ref.FieldPath)
-	case "spec.nodeName", "spec.host":
+	case "spec.host":
 		return s.pod.Spec.NodeName, nil
-	case "spec.serviceAccountName":
-		return s.pod.Spec.ServiceAccountName, nil
 	case "status.hostIP", "status.hostIPs":
 		if len(s.hostIPs) == 0 {
 			return "", fmt.Errorf("%s: the addresses of this node are not known", ref.FieldPath)
@@ -47,35 +36,7 @@ func (s *envSources) fieldRef(ref *v1.ObjectFieldSelector) (string, error) {
 		}
 		return oneOrAll(ref.FieldPath, orderPodIPs(ips, s.hostIPs)), nil
 	}
-	return "", fmt.Errorf("unsupported fieldPath %q", ref.FieldPath)
-}
-
-// cutSubscript splits "field['key']".
-func cutSubscript(path string) (field, key string, ok bool) {
-	rest, ok := strings.CutSuffix(path, "']")
-	if !ok {
-		return "", "", false
-	}
-	field, key, ok = strings.Cut(rest, "['")
-	return field, key, ok && field != ""
-}
-
-func (s *envSources) metadataKey(field, key string) (string, error) {
-	var from map[string]string
-	qualified := key
-	switch field {
-	case "metadata.labels":
-		from = s.pod.Labels
-	case "metadata.annotations":
-		// The keys of annotations are case-insensitive qualified names.
-		from, qualified = s.pod.Annotations, strings.ToLower(key)
-	default:
-		return "", fmt.Errorf("unsupported fieldPath \"%s['…']\"", field)
-	}
-	if bad := validation.IsQualifiedName(qualified); len(bad) > 0 {
-		return "", fmt.Errorf("invalid key %q of %s: %s", key, field, bad[0])
-	}
-	return from[key], nil
+	return "", podfield.Unsupported(ref)
 }
 
 // oneOrAll returns all addresses, separated by commas, for a plural field, and the first address

@@ -4,10 +4,10 @@ package admission
 
 import (
 	"fmt"
-	"reflect"
 
 	v1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/api/equality"
+
+	"github.com/keelson-dev/keelson/internal/semantic"
 )
 
 // Pending is the reason why an in-place resize is not granted.
@@ -62,7 +62,7 @@ func pendingResize(node *Node, used *Usage, now, wanted *Demand) *Pending {
 // SameResources reports whether two versions of a pod request the same resources.
 func SameResources(a, b *v1.Pod) bool {
 	return sameOf(a.Spec.Containers, b.Spec.Containers) && sameOf(a.Spec.InitContainers, b.Spec.InitContainers) &&
-		same(a.Spec.Resources, b.Spec.Resources)
+		semantic.Equal(&a.Spec.Resources, &b.Spec.Resources)
 }
 
 func sameOf(a, b []v1.Container) bool {
@@ -70,15 +70,11 @@ func sameOf(a, b []v1.Container) bool {
 		return false
 	}
 	for i := range a {
-		if !same(a[i].Resources, b[i].Resources) {
+		if !semantic.Equal(&a[i].Resources, &b[i].Resources) {
 			return false
 		}
 	}
 	return true
-}
-
-func same[T any](a, b T) bool {
-	return reflect.DeepEqual(a, b) || equality.Semantic.DeepEqual(a, b)
 }
 
 // withResources returns wanted with the resources of now, for containers in both. A pod runs in
