@@ -8,40 +8,34 @@ import (
 	"time"
 )
 
-const (
-	// auditSettle is the time after a changing call in which its leftovers may still appear: a
-	// backend executes an interrupted call for a while.
-	auditSettle = 5 * time.Minute
-	// auditRest is the time between two audits of a backend without changing calls.
-	auditRest = 10 * time.Minute
-)
+// auditRest is the longest time between two audits.
+const auditRest = 10 * time.Minute
 
 // auditPace tells when an audit for leftovers is due. Leftovers come from changing calls that were
-// cut short. An audit looks at every process of the node, which was a quarter of the idle agent's
-// work on containerd.
+// cut short: the call of this agent failed, or an earlier agent was killed. An audit looks at every
+// process of the node, which was a quarter of the idle agent's work on containerd. A backend executes
+// an interrupted call for a while: audits follow one another in pauses that double, up to auditRest.
 type auditPace struct {
-	mu      sync.Mutex
-	changed time.Time // begin or end of the last changing call
-	clean   time.Time // begin of the last audit without an error
+	mu     sync.Mutex
+	failed time.Time // end of the last failed changing call; at first the start of the agent
+	clean  time.Time // begin of the last audit without an error
 }
 
-// change notes the begin of a changing call. The caller calls done at its end.
-func (p *auditPace) change() (done func()) {
-	p.note()
-	return p.note
-}
-
-func (p *auditPace) note() {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.changed = time.Now()
+// note notes the end of a changing call, and returns the error of the call.
+func (p *auditPace) note(err error) error {
+	if err != nil {
+		p.mu.Lock()
+		p.failed = time.Now()
+		p.mu.Unlock()
+	}
+	return err
 }
 
 // isDue reports whether an audit is due at now.
 func (p *auditPace) isDue(now time.Time) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return p.clean.IsZero() || p.clean.Sub(p.changed) < auditSettle || now.Sub(p.clean) >= auditRest
+	return p.clean.IsZero() || now.Sub(p.clean) >= min(p.clean.Sub(p.failed), auditRest)
 }
 
 // ended notes an audit that began at a time.

@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/keelson-dev/keelson/runtime"
+	"github.com/keelson-dev/keelson/runtime/fake"
 )
 
 // audited counts the audits of a backend.
@@ -40,24 +41,28 @@ func (n *gcNode) passes(a *audited, passes int) int {
 	return a.audits
 }
 
-// Each pass audits until five minutes after the last changing call and its clean audit. A backend
-// without changing calls is audited every ten minutes.
-func TestAuditsAreRareWithoutChanges(t *testing.T) {
+// After the start and after a failed call, the time between two audits doubles up to ten minutes. After a
+// failed audit, each pass audits.
+func TestAuditsAreRareWithoutFailures(t *testing.T) {
 	gcInBubble(t, func(n *gcNode) {
 		a := &audited{Runtime: n.rt}
 		n.over(a)
-		require.Equal(t, 6, n.passes(a, 60))
+		require.Equal(t, 5, n.passes(a, 10), "minutes 0, 1, 2, 4 and 8 after the start")
+		require.Equal(t, 5, n.passes(a, 50), "minute 16, and every ten minutes")
 		pod := newPod()
 		n.fates[pod.UID] = runtime.PodLives
 		n.mustSync(pod)
-		require.Equal(t, 6, n.passes(a, 6), "minutes 0 to 5 after the start")
-		require.Equal(t, 0, n.passes(a, 9))
-		require.Equal(t, 1, n.passes(a, 10))
 		r, _ := n.kill(pod)
 		require.NoError(t, r.Err())
-		require.Equal(t, 3, n.passes(a, 3))
-		time.Sleep(time.Hour)
-		require.Equal(t, 1, n.passes(a, 5))
+		require.Equal(t, 1, n.passes(a, 10), "calls without an error")
+
+		_, err := n.rt.Inject(fake.Fault{On: fake.Target{Op: fake.OpRunSandbox}, Times: 1, Err: errors.New("no answer")})
+		require.NoError(t, err)
+		failed := n.sync(newPod())
+		require.Error(t, failed.Err())
+		require.Equal(t, 5, n.passes(a, 10), "minutes 0, 1, 2, 4 and 8 after the failure")
+		require.Equal(t, 1, n.passes(a, 10))
+
 		a.err = errors.New("no answer")
 		time.Sleep(time.Hour)
 		require.Equal(t, 5, n.passes(a, 5), "after an error, the next pass tries again")

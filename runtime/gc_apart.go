@@ -12,7 +12,7 @@ import (
 // goroutines of the pods, and both may handle the same ended instance. The second call waits until
 // the first has ended or its ctx ends. Calls for different containers never wait for each other.
 //
-// apart also notes changing calls for auditPace.
+// apart also notes failed calls for auditPace.
 //
 // apart implements only Runtime. Optional abilities are looked up on the wrapped Runtime.
 type apart struct {
@@ -26,7 +26,7 @@ type apart struct {
 }
 
 func keepApart(rt Runtime) *apart {
-	a := &apart{Runtime: rt}
+	a := &apart{Runtime: rt, pace: auditPace{failed: time.Now()}}
 	a.mu.busy = make(map[ContainerID]chan struct{})
 	return a
 }
@@ -57,23 +57,21 @@ func (a *apart) enter(ctx context.Context, id ContainerID) (leave func(), err er
 }
 
 func (a *apart) RunSandbox(ctx context.Context, spec SandboxSpec) (SandboxID, error) {
-	defer a.pace.change()()
-	return a.Runtime.RunSandbox(ctx, spec)
+	made, err := a.Runtime.RunSandbox(ctx, spec)
+	return made, a.pace.note(err)
 }
 
 func (a *apart) StopSandbox(ctx context.Context, id SandboxID) error {
-	defer a.pace.change()()
-	return a.Runtime.StopSandbox(ctx, id)
+	return a.pace.note(a.Runtime.StopSandbox(ctx, id))
 }
 
 func (a *apart) RemoveSandbox(ctx context.Context, id SandboxID) error {
-	defer a.pace.change()()
-	return a.Runtime.RemoveSandbox(ctx, id)
+	return a.pace.note(a.Runtime.RemoveSandbox(ctx, id))
 }
 
 func (a *apart) CreateContainer(ctx context.Context, sandbox SandboxID, spec ContainerSpec) (ContainerID, error) {
-	defer a.pace.change()()
-	return a.Runtime.CreateContainer(ctx, sandbox, spec)
+	made, err := a.Runtime.CreateContainer(ctx, sandbox, spec)
+	return made, a.pace.note(err)
 }
 
 func (a *apart) StartContainer(ctx context.Context, id ContainerID) error {
@@ -82,8 +80,7 @@ func (a *apart) StartContainer(ctx context.Context, id ContainerID) error {
 		return err
 	}
 	defer leave()
-	defer a.pace.change()()
-	return a.Runtime.StartContainer(ctx, id)
+	return a.pace.note(a.Runtime.StartContainer(ctx, id))
 }
 
 func (a *apart) StopContainer(ctx context.Context, id ContainerID, grace time.Duration) error {
@@ -92,8 +89,7 @@ func (a *apart) StopContainer(ctx context.Context, id ContainerID, grace time.Du
 		return err
 	}
 	defer leave()
-	defer a.pace.change()()
-	return a.Runtime.StopContainer(ctx, id, grace)
+	return a.pace.note(a.Runtime.StopContainer(ctx, id, grace))
 }
 
 func (a *apart) RemoveContainer(ctx context.Context, id ContainerID) error {
@@ -102,6 +98,5 @@ func (a *apart) RemoveContainer(ctx context.Context, id ContainerID) error {
 		return err
 	}
 	defer leave()
-	defer a.pace.change()()
-	return a.Runtime.RemoveContainer(ctx, id)
+	return a.pace.note(a.Runtime.RemoveContainer(ctx, id))
 }
