@@ -21,6 +21,7 @@ import (
 
 	"github.com/keelson-dev/keelson/internal/containermeta"
 	"github.com/keelson-dev/keelson/runtime"
+	"github.com/keelson-dev/keelson/runtime/logs"
 )
 
 func listOf(t *testing.T, rt Backend) map[types.UID]*runtime.PodStatus {
@@ -231,10 +232,19 @@ func TestWatch(t *testing.T) {
 	close(s.events)
 	var uids []types.UID
 	var errs []error
+	counter := rt.(logs.ChangeCounter)
+	_, known := counter.Changes()
+	assert.False(t, known)
 	watch(t.Context(), rt, func(uid types.UID, err error) bool {
+		if _, known := counter.Changes(); len(uids) < 4 {
+			assert.True(t, known)
+		}
 		uids, errs = append(uids, uid), append(errs, err)
 		return true
 	})
+	n, known := counter.Changes()
+	assert.False(t, known, "the stream has ended")
+	assert.EqualValues(t, 6, n, "the begin and five events")
 	require.Len(t, uids, 5, "%v", errs)
 	assert.ElementsMatch(t, []types.UID{"u1", "u2"}, uids[:2], "a hint for every pod that exists")
 	assert.Equal(t, []types.UID{"u3", "u2"}, uids[2:4])

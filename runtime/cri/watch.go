@@ -7,6 +7,7 @@ import (
 	"errors"
 	"io"
 	"iter"
+	"sync/atomic"
 
 	"k8s.io/apimachinery/pkg/types"
 	api "k8s.io/cri-api/pkg/apis/runtime/v1"
@@ -19,7 +20,15 @@ import (
 // cause another read.
 type watchingRuntime struct {
 	*client
-	own ownStarts
+	own     ownStarts
+	changes atomic.Uint64 // events, and begins of a stream
+	watched atomic.Bool   // a stream is open
+}
+
+// Changes implements logs.ChangeCounter. The events of the agent's own starts count.
+func (w *watchingRuntime) Changes() (n uint64, known bool) {
+	known = w.watched.Load()
+	return w.changes.Load(), known
 }
 
 // errStreamEnded means the runtime ended the stream without an error.
@@ -42,6 +51,9 @@ func (w *watchingRuntime) watch(ctx context.Context, yield func(types.UID, error
 	if err != nil {
 		return callError(ctx, noTimeout, "GetContainerEvents", err)
 	}
+	w.changes.Add(1)
+	w.watched.Store(true)
+	defer w.watched.Store(false)
 	// The stream is opened before the list, on one connection, so no change is lost between both.
 	pods, err := w.List(ctx, runtime.ListOptions{})
 	if err != nil {
@@ -60,6 +72,7 @@ func (w *watchingRuntime) watch(ctx context.Context, yield func(types.UID, error
 		if err != nil {
 			return callError(ctx, noTimeout, "GetContainerEvents", err)
 		}
+		w.changes.Add(1)
 		uid, err := w.podOf(ctx, event)
 		if w.own.explain(uid, event) {
 			continue

@@ -14,6 +14,8 @@ import (
 	"strings"
 	"syscall"
 	"time"
+
+	"github.com/keelson-dev/keelson/internal/sorted"
 )
 
 // The names of rotated files: <log>.<stamp>, and with .gz when compressed.
@@ -61,7 +63,7 @@ func history(names []string, base string) []rotated {
 			out = append(out, r)
 		}
 	}
-	slices.SortFunc(out, func(a, b rotated) int {
+	sorted.By(out, func(a, b rotated) int {
 		return cmp.Or(cmp.Compare(a.stamp, b.stamp), len(a.suffix())-len(b.suffix()))
 	})
 	return slices.CompactFunc(out, func(a, b rotated) bool { return a.stamp == b.stamp })

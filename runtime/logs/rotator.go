@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"path/filepath"
 	"sync"
 	"time"
@@ -70,6 +71,7 @@ type Rotator struct {
 	mu struct {
 		sync.Mutex
 		busy map[string]chan struct{} // by path; closed at the end of the step
+		tidy map[string]bool          // paths of the last RotateAll whose files are in order; never written, only replaced
 		ran  bool
 	}
 }
@@ -131,7 +133,8 @@ func (r *Rotator) Run(ctx context.Context) error {
 }
 
 // RotateAll lists the logs once and rotates big logs. The error includes every log that cannot be
-// rotated. A failed log does not delay other logs.
+// rotated. A failed log does not delay other logs. Of a small log whose files were in order at the
+// last call, only the size is read.
 func (r *Rotator) RotateAll(ctx context.Context) error {
 	if r.opts.MaxSize < 0 {
 		return nil
@@ -140,10 +143,16 @@ func (r *Rotator) RotateAll(ctx context.Context) error {
 	if listErr != nil {
 		listErr = fmt.Errorf("list logs: %w", listErr)
 	}
+	r.mu.Lock()
+	tidy := r.mu.tidy
+	r.mu.Unlock()
 	errs := make([]error, len(list))
 	slots := make(chan struct{}, parallelRotations)
 	var wg sync.WaitGroup
 	for i := range list {
+		if tidy[list[i].Path] && r.isSmall(list[i].Path) {
+			continue
+		}
 		select {
 		case slots <- struct{}{}:
 		case <-ctx.Done():
@@ -156,7 +165,27 @@ func (r *Rotator) RotateAll(ctx context.Context) error {
 		})
 	}
 	wg.Wait()
+	r.setTidy(list, errs)
 	return errors.Join(append(errs, listErr)...)
+}
+
+// isSmall reports whether the log at path is a file that needs no rotation.
+func (r *Rotator) isSmall(path string) bool {
+	info, err := os.Lstat(path)
+	return err == nil && info.Mode().IsRegular() && info.Size() < r.opts.MaxSize
+}
+
+// setTidy notes the logs without an error. An interrupted step has an error.
+func (r *Rotator) setTidy(list []Log, errs []error) {
+	tidy := make(map[string]bool, len(list))
+	for i := range list {
+		if errs[i] == nil {
+			tidy[list[i].Path] = true
+		}
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.mu.tidy = tidy
 }
 
 // enter waits for exclusive use of the files of a log.

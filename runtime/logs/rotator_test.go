@@ -117,6 +117,41 @@ func (w *runtimeLog) rotator(change func(*RotatorOptions)) *Rotator {
 	return r
 }
 
+// A folder is opened only if its log is big, or if the last look had an error.
+func TestFoldersOfSmallLogsAreNotOpened(t *testing.T) {
+	w := newRuntimeLog(t)
+	r := w.rotator(nil)
+	opened, failing := 0, errors.New("the disk is broken")
+	var fails error
+	r.openFolder = func(dir string) (folder, error) {
+		opened++
+		if fails != nil {
+			return nil, fails
+		}
+		return openFolder(dir)
+	}
+	look := func(want int) {
+		t.Helper()
+		opened = 0
+		require.ErrorIs(t, r.RotateAll(t.Context()), fails)
+		require.Equal(t, want, opened)
+	}
+	fails = failing
+	look(1)
+	fails = nil
+	look(1)
+	look(0)
+	w.print(30)
+	look(1)
+	require.Equal(t, 1, w.reopened)
+	w.clean(4)
+	look(0)
+	require.NoError(t, os.Remove(w.path))
+	look(1)
+	require.Equal(t, 2, w.reopened, "a missing log is reopened")
+	look(0)
+}
+
 func TestRotate(t *testing.T) {
 	w := newRuntimeLog(t)
 	r := w.rotator(nil)

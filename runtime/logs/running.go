@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"time"
 
 	"k8s.io/apimachinery/pkg/types"
 
@@ -30,21 +31,62 @@ func Running(rt runtime.Runtime, uid types.UID, id runtime.ContainerID) func(con
 	}
 }
 
+// ChangeCounter is an optional ability of a runtime.Runtime that is told about starts and exits.
+type ChangeCounter interface {
+	// Changes returns the number of starts and exits of containers so far. known is false while
+	// changes may be missed. A change is counted within seconds.
+	Changes() (n uint64, known bool)
+}
+
+// lasts is the time after which a list is made without a known change, too.
+const lasts = time.Minute
+
 // RunningLogs returns a function for RotatorOptions.Logs, which lists the logs of all containers
 // that run or may run. Known paths are cached, so that a call costs a single List while no
-// container is started.
+// container is started. For a ChangeCounter, a call without a change within a minute costs nothing.
 func RunningLogs(rt runtime.Runtime) func(context.Context) ([]Log, error) {
 	l := &lister{rt: rt, known: map[runtime.ContainerID]string{}}
+	l.counter, _ = rt.(ChangeCounter)
 	return l.list
 }
 
 type lister struct {
-	rt    runtime.Runtime
-	mu    sync.Mutex
-	known map[runtime.ContainerID]string // paths of those listed last; never written, only replaced
+	rt      runtime.Runtime
+	counter ChangeCounter // may be nil
+	mu      sync.Mutex
+	known   map[runtime.ContainerID]string // paths of those listed last; never written, only replaced
+	last    listing
+}
+
+// listing is a list without an error.
+type listing struct {
+	logs    []Log // never written
+	until   time.Time
+	changes uint64
 }
 
 func (l *lister) list(ctx context.Context) ([]Log, error) {
+	var changes uint64
+	counted := false
+	if l.counter != nil {
+		changes, counted = l.counter.Changes()
+	}
+	l.mu.Lock()
+	last := l.last
+	l.mu.Unlock()
+	if counted && changes == last.changes && time.Now().Before(last.until) {
+		return last.logs, nil
+	}
+	out, err := l.listAnew(ctx)
+	if err == nil && counted {
+		l.mu.Lock()
+		l.last = listing{out, time.Now().Add(lasts), changes}
+		l.mu.Unlock()
+	}
+	return out, err
+}
+
+func (l *lister) listAnew(ctx context.Context) ([]Log, error) {
 	pods, err := l.rt.List(ctx, runtime.ListOptions{RunningOnly: true})
 	if err != nil {
 		return nil, err

@@ -100,3 +100,50 @@ func TestRunningLogs(t *testing.T) {
 		require.ErrorContains(t, err, "down")
 	})
 }
+
+// counted is a runtime that counts changes.
+type counted struct {
+	*fake.Runtime
+	changes uint64
+	known   bool
+}
+
+func (c *counted) Changes() (uint64, bool) { return c.changes, c.known }
+
+// Logs are listed anew after a change, after a minute, after an error, and while changes are missed.
+func TestRunningLogsWithoutChanges(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		rt, ids := machine(t)
+		c := &counted{Runtime: rt, known: true}
+		list := RunningLogs(c)
+		listed := func(want int) {
+			t.Helper()
+			before := rt.Count(fake.Target{Op: fake.OpList})
+			got, err := list(t.Context())
+			require.NoError(t, err)
+			require.Len(t, got, 4)
+			require.Equal(t, want, rt.Count(fake.Target{Op: fake.OpList})-before)
+		}
+		_, err := rt.Inject(fake.Fault{On: fake.Target{Op: fake.OpPodStatus, UID: "p2"}, Times: 1, Err: errors.New("down")})
+		require.NoError(t, err)
+		_, err = list(t.Context())
+		require.ErrorContains(t, err, "down")
+		listed(1)
+		listed(0)
+		c.changes++
+		listed(1)
+		listed(0)
+		c.known = false
+		listed(1)
+		listed(1)
+		c.known = true
+		time.Sleep(59 * time.Second)
+		synctest.Wait()
+		listed(0)
+		time.Sleep(2 * time.Second)
+		synctest.Wait()
+		got, err := list(t.Context())
+		require.NoError(t, err)
+		require.ElementsMatch(t, []Log{{ids[0], "/logs/p1/web/0.log"}, {ids[3], "/logs/p2/web/0.log"}}, got, "the jobs have ended")
+	})
+}
