@@ -4,6 +4,7 @@ package eviction
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	v1 "k8s.io/api/core/v1"
@@ -75,6 +76,14 @@ func (n *host) hooks(h Hooks) Hooks {
 
 // Active implements Node.
 func (n *host) Active() []*v1.Pod { return n.ActivePods() }
+
+// Limited implements Node. Most nodes have no such pod: then no pod is copied.
+func (n *host) Limited() []*v1.Pod {
+	if !slices.ContainsFunc(n.DesiredPods(), pressure.HasLimits) {
+		return nil
+	}
+	return slices.DeleteFunc(n.ActivePods(), func(pod *v1.Pod) bool { return !pressure.HasLimits(pod) })
+}
 
 // Evict implements Node. The event of the pod is recorded with the first call.
 func (n *host) Evict(e pressure.Eviction) (done <-chan struct{}) {

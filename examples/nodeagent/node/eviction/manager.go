@@ -40,6 +40,8 @@ type Node interface {
 	// Active returns the pods that use the node: all except those that are over. The pods have the
 	// resources that the node has granted. They are shared, and are not modified.
 	Active() []*v1.Pod
+	// Limited returns the pods of Active with limits of local storage.
+	Limited() []*v1.Pod
 	// Evict begins to end a pod and returns at once. done is closed when no container of the pod
 	// runs and its volumes are unmounted. A second call for a pod may shorten the grace period.
 	Evict(e pressure.Eviction) (done <-chan struct{})

@@ -82,7 +82,7 @@ func (m *Manager) usage(ctx context.Context, pods []*v1.Pod) ([]pressure.Usage, 
 // enforceLimits evicts the pods that exceed their limits of local storage. If no pod has such a
 // limit, the pods are not measured.
 func (m *Manager) enforceLimits(ctx context.Context, node Node) (evicted bool, err error) {
-	limited := slices.DeleteFunc(slices.Clone(node.Active()), func(pod *v1.Pod) bool { return !pressure.HasLimits(pod) })
+	limited := node.Limited()
 	if len(limited) == 0 {
 		return false, nil
 	}

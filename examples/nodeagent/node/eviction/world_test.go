@@ -187,6 +187,11 @@ func (w *world) Active() (pods []*v1.Pod) {
 	return pods
 }
 
+// Limited implements eviction.Node.
+func (w *world) Limited() []*v1.Pod {
+	return slices.DeleteFunc(w.Active(), func(pod *v1.Pod) bool { return !pressure.HasLimits(pod) })
+}
+
 // Evict implements eviction.Node.
 func (w *world) Evict(e pressure.Eviction) <-chan struct{} {
 	w.mu.Lock()
