@@ -259,6 +259,10 @@ func TestApplyRefuses(t *testing.T) {
 		assert.GreaterOrEqual(t, code, 400, c.body)
 		assert.Contains(t, text, c.want, c.body)
 	}
+	// The pod of a file cannot be applied under the name of another pod.
+	code, text := b.ask("PATCH", pods+"/other", strings.ReplaceAll(web, "web", "own"), "Content-Type", "application/apply-patch+yaml")
+	assert.Equal(t, http.StatusBadRequest, code)
+	assert.Contains(t, text, "the name of the object (own) does not match the name on the URL (other)")
 	files, err := os.ReadDir(b.dir)
 	require.NoError(t, err)
 	require.Len(t, files, 1, "nothing was written")

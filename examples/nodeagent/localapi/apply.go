@@ -122,6 +122,9 @@ func (a *API) readObject(r *http.Request) (object map[string]any, data []byte, e
 	if err := json.Unmarshal(documents[0], &object); err != nil {
 		return nil, nil, apierrors.NewBadRequest(err.Error())
 	}
+	if name, asked := nameOf(object), r.PathValue("name"); name != "" && asked != "" && a.fullName(name) != a.fullName(asked) {
+		return nil, nil, apierrors.NewBadRequest(fmt.Sprintf("the name of the object (%s) does not match the name on the URL (%s)", name, asked))
+	}
 	if meta, ok := object["metadata"].(map[string]any); ok && meta["namespace"] == nil {
 		meta["namespace"] = r.PathValue("namespace")
 		if r.PathValue("namespace") != v1.NamespaceDefault {

@@ -119,23 +119,25 @@ func (s *restartable) Run(ctx context.Context, out podconfig.Sink) error {
 	defer cancel()
 	ended := make(chan error, 1)
 	go func() { ended <- s.Source.Run(inner, s) }() // joined below
-	taken := map[types.UID]*v1.Pod{}                // nil: the source has removed the pod
+	taken := map[types.UID]*takenPod{}
 	for {
 		select {
 		case c := <-s.changes:
 			c.done <- out.Submit(ctx, without(taken, c.Change))
 		case r := <-s.requests:
-			uid := r.pod.UID
-			if !r.release {
-				taken[uid] = r.pod
-				r.done <- out.Submit(ctx, podconfig.Remove(uid))
+			if r.release {
+				r.done <- s.giveBack(ctx, out, taken, r.pod.UID)
 				continue
 			}
-			pod := taken[uid]
-			delete(taken, uid)
-			var err error
-			if pod != nil {
-				err = out.Submit(ctx, podconfig.Upsert(pod.DeepCopy()))
+			held := taken[r.pod.UID]
+			if held == nil {
+				held = &takenPod{pod: r.pod}
+				taken[r.pod.UID] = held
+			}
+			held.requests++
+			err := out.Submit(ctx, podconfig.Remove(r.pod.UID))
+			if err != nil {
+				_ = s.giveBack(ctx, out, taken, r.pod.UID) // the first error counts
 			}
 			r.done <- err
 		case err := <-ended:
@@ -144,8 +146,27 @@ func (s *restartable) Run(ctx context.Context, out podconfig.Sink) error {
 	}
 }
 
+// takenPod is a pod that is withheld until the last of its requests is released.
+type takenPod struct {
+	pod      *v1.Pod // nil: the source has removed the pod
+	requests int
+}
+
+// giveBack ends a request for a pod. After the last one, the pod is submitted again.
+func (s *restartable) giveBack(ctx context.Context, out podconfig.Sink, taken map[types.UID]*takenPod, uid types.UID) error {
+	held := taken[uid]
+	if held.requests--; held.requests > 0 {
+		return nil
+	}
+	delete(taken, uid)
+	if held.pod == nil {
+		return nil
+	}
+	return out.Submit(ctx, podconfig.Upsert(held.pod.DeepCopy()))
+}
+
 // without returns a change without the taken pods, and keeps their newest content.
-func without(taken map[types.UID]*v1.Pod, c podconfig.Change) podconfig.Change {
+func without(taken map[types.UID]*takenPod, c podconfig.Change) podconfig.Change {
 	if len(taken) == 0 {
 		return c
 	}
@@ -153,24 +174,24 @@ func without(taken map[types.UID]*v1.Pod, c podconfig.Change) podconfig.Change {
 	listed := map[types.UID]bool{}
 	for _, pod := range c.Pods() {
 		listed[pod.UID] = true
-		if _, held := taken[pod.UID]; held {
-			taken[pod.UID] = pod.DeepCopy()
+		if held := taken[pod.UID]; held != nil {
+			held.pod = pod.DeepCopy()
 		} else {
 			pods = append(pods, pod)
 		}
 	}
 	switch c.Kind() {
 	case podconfig.ChangeSnapshot:
-		for uid := range taken {
+		for uid, held := range taken {
 			if !listed[uid] {
-				taken[uid] = nil
+				held.pod = nil
 			}
 		}
 		return podconfig.Snapshot(pods...)
 	case podconfig.ChangeRemove:
 		for _, uid := range c.UIDs() {
-			if _, held := taken[uid]; held {
-				taken[uid] = nil
+			if held := taken[uid]; held != nil {
+				held.pod = nil
 			}
 		}
 		return c
