@@ -4,8 +4,9 @@ package imagegc
 
 import (
 	"cmp"
-	"slices"
 	"time"
+
+	"github.com/keelson-dev/keelson/internal/sorted"
 )
 
 // ages are the records of all images in the last list, by key.
@@ -75,7 +76,7 @@ func (a ages) records(now time.Time) []Record {
 		r.FirstDetected, r.LastUsed = wall(r.FirstDetected), wall(r.LastUsed)
 		out = append(out, r.Record)
 	}
-	slices.SortFunc(out, func(a, b Record) int {
+	sorted.By(out, func(a, b Record) int {
 		return cmp.Or(cmp.Compare(a.ID, b.ID), cmp.Compare(a.Handler, b.Handler))
 	})
 	return out

@@ -8,6 +8,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/keelson-dev/keelson/internal/sorted"
 )
 
 // Image is an image on the node, as reported by the runtime.
@@ -93,7 +95,7 @@ func forStatus(images []Image) []Image {
 	for i := range images {
 		places[i] = place{images[i].Size, i}
 	}
-	slices.SortFunc(places, func(a, b place) int {
+	sorted.By(places, func(a, b place) int {
 		if a.size != b.size {
 			return cmp.Compare(b.size, a.size)
 		}

@@ -6,9 +6,10 @@ import (
 	"cmp"
 	"fmt"
 	"math/bits"
-	"slices"
 	"strings"
 	"time"
+
+	"github.com/keelson-dev/keelson/internal/sorted"
 )
 
 // Goal is the purpose of a pass.
@@ -71,7 +72,7 @@ func Plan(in PlanInput) Decisions {
 			candidates = append(candidates, candidate{s, in.Now.Sub(s.Record.IdleSince()), in.Now.Sub(s.Record.FirstDetected)})
 		}
 	}
-	slices.SortFunc(candidates, order)
+	sorted.By(candidates, order)
 
 	var sizes uint64
 	old := 0 // number of candidates over MaxAge, which sort first
@@ -100,7 +101,7 @@ func Plan(in PlanInput) Decisions {
 }
 
 func sortKept(kept []Kept) {
-	slices.SortFunc(kept, func(a, b Kept) int {
+	sorted.By(kept, func(a, b Kept) int {
 		return cmp.Or(cmp.Compare(a.Image.Name(), b.Image.Name()), cmp.Compare(a.Image.ID, b.Image.ID),
 			cmp.Compare(a.Image.Handler, b.Image.Handler))
 	})

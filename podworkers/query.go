@@ -5,10 +5,11 @@ package podworkers
 import (
 	"cmp"
 	"iter"
-	"slices"
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/keelson-dev/keelson/internal/sorted"
 )
 
 // Info returns the snapshot of one pod; false if the UID is unknown.
@@ -64,7 +65,7 @@ func (w *Workers) snapshot() []snapshotEntry {
 		all = append(all, w.snapshotOf(e))
 	}
 	w.mu.Unlock()
-	slices.SortFunc(all, func(a, b snapshotEntry) int { return cmp.Compare(a.arrival, b.arrival) })
+	sorted.By(all, func(a, b snapshotEntry) int { return cmp.Compare(a.arrival, b.arrival) })
 	return all
 }
 

@@ -4,7 +4,6 @@ package prober
 
 import (
 	"cmp"
-	"slices"
 	"sync"
 	"time"
 
@@ -15,6 +14,7 @@ import (
 	"github.com/keelson-dev/keelson/internal/dirty"
 	"github.com/keelson-dev/keelson/internal/lifecycle"
 	"github.com/keelson-dev/keelson/internal/signal"
+	"github.com/keelson-dev/keelson/internal/sorted"
 )
 
 // Prober probes container instances while Run runs, and stores the results. All methods are safe
@@ -291,7 +291,7 @@ func (p *Prober) Snapshot() []State {
 		}
 	}
 	p.mu.Unlock()
-	slices.SortFunc(all, func(a, b State) int {
+	sorted.By(all, func(a, b State) int {
 		return cmp.Or(cmp.Compare(a.Pod.Namespace, b.Pod.Namespace), cmp.Compare(a.Pod.Name, b.Pod.Name),
 			cmp.Compare(a.PodUID, b.PodUID), cmp.Compare(a.Container, b.Container), cmp.Compare(b.Type, a.Type))
 	})

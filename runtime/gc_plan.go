@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/keelson-dev/keelson/internal/sorted"
 )
 
 // gcInput is the complete input of planGC, which does not modify it.
@@ -232,7 +234,7 @@ func (p *gcPlan) dropAboveTotal() {
 			}
 		}
 	}
-	slices.SortStableFunc(all, func(a, b place) int { return a.dead.at.Compare(b.dead.at) })
+	sorted.Stable(all, func(a, b place) int { return a.dead.at.Compare(b.dead.at) })
 	for _, oldest := range all {
 		if total <= limit {
 			return

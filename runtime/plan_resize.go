@@ -4,10 +4,11 @@ package runtime
 
 import (
 	"cmp"
-	"slices"
 	"strconv"
 
 	v1 "k8s.io/api/core/v1"
+
+	"github.com/keelson-dev/keelson/internal/sorted"
 )
 
 // Resize changes the resources of a running container without a restart.
@@ -103,7 +104,7 @@ func (p *planner) orderResizes() {
 		}
 		return out
 	}
-	slices.SortFunc(p.out.Resize, func(a, b Resize) int {
+	sorted.By(p.out.Resize, func(a, b Resize) int {
 		return cmp.Or(
 			cmp.Compare(rank(&a), rank(&b)),
 			cmp.Compare(b.Ref.Group, a.Ref.Group), // init before regular

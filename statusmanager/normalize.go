@@ -11,6 +11,8 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/keelson-dev/keelson/internal/sorted"
 )
 
 // maxMessages is how many bytes the termination messages of a pod's containers share.
@@ -39,8 +41,8 @@ func Normalize(spec *v1.PodSpec, status *v1.PodStatus) {
 		}
 	}
 	byName := func(a, b v1.ContainerStatus) int { return cmp.Compare(a.Name, b.Name) }
-	slices.SortStableFunc(status.ContainerStatuses, byName)
-	slices.SortStableFunc(status.EphemeralContainerStatuses, byName)
+	sorted.Stable(status.ContainerStatuses, byName)
+	sorted.Stable(status.EphemeralContainerStatuses, byName)
 	sortAsSpecified(spec.InitContainers, status.InitContainerStatuses)
 }
 
@@ -81,7 +83,7 @@ func sortAsSpecified(containers []v1.Container, statuses []v1.ContainerStatus) {
 		}
 		return len(containers)
 	}
-	slices.SortStableFunc(statuses, func(a, b v1.ContainerStatus) int {
+	sorted.Stable(statuses, func(a, b v1.ContainerStatus) int {
 		return cmp.Or(cmp.Compare(place(&a), place(&b)), cmp.Compare(a.Name, b.Name))
 	})
 }

@@ -8,9 +8,11 @@ import (
 	"fmt"
 	"path/filepath"
 	"slices"
-	"sort"
+	"strings"
 
 	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/keelson-dev/keelson/internal/sorted"
 )
 
 // LeftoverKind is the kind of a Leftover.
@@ -93,8 +95,7 @@ func (m *Manager) Leftovers(ctx context.Context, keep func(types.UID) bool) ([]L
 	}
 	staged, err := m.stagedLeftovers(mounts)
 	found, errs = append(found, staged...), append(errs, err)
-	// sort.Slice, because slices.SortFunc is compiled anew for each struct, into 20 KB of the program.
-	sort.Slice(found, func(i, j int) bool { return found[i].Path < found[j].Path })
+	sorted.By(found, func(a, b Leftover) int { return strings.Compare(a.Path, b.Path) })
 	return found, errors.Join(errs...)
 }
 

@@ -19,6 +19,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/keelson-dev/keelson/internal/atomicfile"
+	"github.com/keelson-dev/keelson/internal/sorted"
 )
 
 // Reconstruct finds the volumes that an earlier agent has set up: from the mount records, then from
@@ -216,7 +217,7 @@ func (f recordFiles) placesOf(uid types.UID) ([]Place, error) {
 		}
 		found[p] = true
 	}
-	return slices.SortedFunc(maps.Keys(found), func(a, b Place) int {
+	return sorted.Collect(maps.Keys(found), func(a, b Place) int {
 		return strings.Compare(a.Dir(), b.Dir())
 	}), errors.Join(errs...)
 }

@@ -9,6 +9,8 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/keelson-dev/keelson/internal/sorted"
 )
 
 // Snapshot is the whole state of a Manager, for people and tests.
@@ -85,6 +87,6 @@ func (m *Manager) Snapshot() Snapshot {
 		}
 		s.Volumes = append(s.Volumes, one)
 	}
-	slices.SortFunc(s.Operations, compareOperations)
+	sorted.By(s.Operations, compareOperations)
 	return s
 }

@@ -7,9 +7,10 @@ package conceal
 
 import (
 	"cmp"
-	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/keelson-dev/keelson/internal/sorted"
 )
 
 // minLength is the length, in bytes, of the shortest value concealed wherever found. A shorter
@@ -61,7 +62,7 @@ func (v *Values) Text(s string) string {
 	if len(v.pairs) == 0 || s == "" {
 		return s
 	}
-	slices.SortStableFunc(v.pairs, func(a, b pair) int { return cmp.Compare(len(b.value), len(a.value)) })
+	sorted.Stable(v.pairs, func(a, b pair) int { return cmp.Compare(len(b.value), len(a.value)) })
 	words := make([]string, 0, 2*len(v.pairs))
 	for _, p := range v.pairs {
 		words = append(words, p.value, p.shown)

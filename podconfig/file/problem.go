@@ -13,6 +13,7 @@ import (
 
 	"go.uber.org/zap"
 
+	"github.com/keelson-dev/keelson/internal/sorted"
 	"github.com/keelson-dev/keelson/podconfig/manifest"
 )
 
@@ -91,7 +92,7 @@ func (r *reporter) set(s subject, err error) {
 // update replaces the set of problems with paths by current.
 func (r *reporter) update(current map[string]error) {
 	byPath := func(a, b subject) int { return strings.Compare(a.path, b.path) }
-	for _, s := range slices.SortedFunc(maps.Keys(r.told), byPath) {
+	for _, s := range sorted.Collect(maps.Keys(r.told), byPath) {
 		if _, still := current[s.path]; !still && !s.watch {
 			r.set(s, nil)
 		}

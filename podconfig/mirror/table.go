@@ -8,6 +8,8 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/keelson-dev/keelson/internal/sorted"
 )
 
 // podName holds the parts of a full name without an allocation.
@@ -78,7 +80,7 @@ func (t *table) all() []*v1.Pod {
 	for _, r := range t.rows {
 		rows = append(rows, r)
 	}
-	slices.SortFunc(rows, func(a, b row) int { return cmp.Compare(a.at, b.at) })
+	sorted.By(rows, func(a, b row) int { return cmp.Compare(a.at, b.at) })
 	pods := make([]*v1.Pod, len(rows))
 	for i, r := range rows {
 		pods[i] = r.pod

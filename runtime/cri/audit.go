@@ -3,6 +3,7 @@
 package cri
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -11,7 +12,6 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"sort"
 	"strings"
 	"time"
 
@@ -20,6 +20,7 @@ import (
 	api "k8s.io/cri-api/pkg/apis/runtime/v1"
 
 	"github.com/keelson-dev/keelson/internal/retry"
+	"github.com/keelson-dev/keelson/internal/sorted"
 	"github.com/keelson-dev/keelson/internal/tree"
 	"github.com/keelson-dev/keelson/runtime"
 	"github.com/keelson-dev/keelson/runtime/internal/proc"
@@ -64,8 +65,7 @@ func (r *client) Leftovers(ctx context.Context) ([]runtime.Leftover, error) {
 		out = append(out, found...)
 		errs = append(errs, err)
 	}
-	// sort.Slice, because slices.SortFunc is compiled anew for each struct, into 20 KB of the program.
-	sort.Slice(out, func(i, j int) bool { return out[i].PID < out[j].PID })
+	sorted.By(out, func(a, b runtime.Leftover) int { return cmp.Compare(a.PID, b.PID) })
 	return out, errors.Join(errs...)
 }
 

@@ -7,13 +7,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"sync"
 
 	"k8s.io/apimachinery/pkg/types"
 	api "k8s.io/cri-api/pkg/apis/runtime/v1"
 
 	"github.com/keelson-dev/keelson/internal/containermeta"
+	"github.com/keelson-dev/keelson/internal/sorted"
 	"github.com/keelson-dev/keelson/runtime"
 	"github.com/keelson-dev/keelson/runtime/stats"
 )
@@ -155,7 +155,7 @@ func containerUsageOf(name string, st *api.ContainerStats) containerUsage {
 }
 
 func byName(all []stats.Container) {
-	slices.SortFunc(all, func(a, b stats.Container) int {
+	sorted.By(all, func(a, b stats.Container) int {
 		return cmp.Or(cmp.Compare(a.Name, b.Name), cmp.Compare(a.ID.ID, b.ID.ID))
 	})
 }

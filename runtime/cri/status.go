@@ -19,6 +19,7 @@ import (
 	api "k8s.io/cri-api/pkg/apis/runtime/v1"
 
 	"github.com/keelson-dev/keelson/internal/containermeta"
+	"github.com/keelson-dev/keelson/internal/sorted"
 	"github.com/keelson-dev/keelson/runtime"
 )
 
@@ -207,10 +208,10 @@ func podUID(labels map[string]string) types.UID { return types.UID(labels[contai
 
 // newestFirst sorts a pod's sandboxes and containers in the order required by package runtime.
 func newestFirst(st *runtime.PodStatus) {
-	slices.SortFunc(st.Sandboxes, func(a, b runtime.SandboxStatus) int {
+	sorted.By(st.Sandboxes, func(a, b runtime.SandboxStatus) int {
 		return cmp.Or(b.CreatedAt.Compare(a.CreatedAt), cmp.Compare(b.ID, a.ID))
 	})
-	slices.SortFunc(st.Containers, func(a, b runtime.ContainerStatus) int {
+	sorted.By(st.Containers, func(a, b runtime.ContainerStatus) int {
 		return cmp.Or(b.CreatedAt.Compare(a.CreatedAt), cmp.Compare(b.ID.ID, a.ID.ID))
 	})
 }

@@ -4,7 +4,6 @@ package podstatus
 
 import (
 	"cmp"
-	"slices"
 	"strings"
 	"time"
 
@@ -14,6 +13,7 @@ import (
 	"github.com/keelson-dev/keelson/internal/podconditions"
 	"github.com/keelson-dev/keelson/internal/podfacts"
 	"github.com/keelson-dev/keelson/internal/restartrule"
+	"github.com/keelson-dev/keelson/internal/sorted"
 	"github.com/keelson-dev/keelson/runtime"
 )
 
@@ -74,7 +74,7 @@ func (g *generator) containerStatuses(group runtime.Group) []v1.ContainerStatus 
 		out = append(out, status)
 	}
 	if group != runtime.GroupInit {
-		slices.SortStableFunc(out, func(a, b v1.ContainerStatus) int { return strings.Compare(a.Name, b.Name) })
+		sorted.Stable(out, func(a, b v1.ContainerStatus) int { return strings.Compare(a.Name, b.Name) })
 	}
 	return out
 }

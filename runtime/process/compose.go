@@ -16,6 +16,7 @@ import (
 	"golang.org/x/sys/unix"
 	v1 "k8s.io/api/core/v1"
 
+	"github.com/keelson-dev/keelson/internal/sorted"
 	"github.com/keelson-dev/keelson/runtime"
 	"github.com/keelson-dev/keelson/runtime/process/internal/record"
 )
@@ -177,7 +178,7 @@ func mounts(in []runtime.Mount) ([]record.Mount, error) {
 		}
 		out = append(out, record.Mount{HostPath: m.HostPath, ContainerPath: at})
 	}
-	slices.SortFunc(out, func(a, b record.Mount) int { return cmp.Compare(a.ContainerPath, b.ContainerPath) })
+	sorted.By(out, func(a, b record.Mount) int { return cmp.Compare(a.ContainerPath, b.ContainerPath) })
 	return out, nil
 }
 

@@ -8,9 +8,9 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
-	"slices"
 	"time"
 
+	"github.com/keelson-dev/keelson/internal/sorted"
 	"github.com/keelson-dev/keelson/runtime"
 	"github.com/keelson-dev/keelson/runtime/internal/proc"
 	"github.com/keelson-dev/keelson/runtime/process/internal/cgroup"
@@ -81,7 +81,7 @@ func (r *Runtime) ListStats(ctx context.Context) ([]stats.Pod, error) {
 		p.Processes += uint64(used[run.shim].Processes)
 	}
 	for i := range pods {
-		slices.SortFunc(pods[i].Containers, func(a, b stats.Container) int {
+		sorted.By(pods[i].Containers, func(a, b stats.Container) int {
 			return cmp.Or(cmp.Compare(a.Name, b.Name), cmp.Compare(a.ID.ID, b.ID.ID))
 		})
 	}

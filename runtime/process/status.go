@@ -13,6 +13,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/keelson-dev/keelson/internal/sorted"
 	"github.com/keelson-dev/keelson/runtime"
 )
 
@@ -32,10 +33,10 @@ func (r *Runtime) PodStatus(ctx context.Context, uid types.UID) (*runtime.PodSta
 		}
 	}
 	orderBroken(st)
-	slices.SortFunc(st.Sandboxes, func(a, b runtime.SandboxStatus) int {
+	sorted.By(st.Sandboxes, func(a, b runtime.SandboxStatus) int {
 		return cmp.Or(b.CreatedAt.Compare(a.CreatedAt), cmp.Compare(b.ID, a.ID))
 	})
-	slices.SortFunc(st.Containers, func(a, b runtime.ContainerStatus) int {
+	sorted.By(st.Containers, func(a, b runtime.ContainerStatus) int {
 		return cmp.Or(b.CreatedAt.Compare(a.CreatedAt), cmp.Compare(b.ID.ID, a.ID.ID))
 	})
 	return st, nil

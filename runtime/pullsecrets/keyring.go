@@ -13,6 +13,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 
 	"github.com/keelson-dev/keelson/internal/registry"
+	"github.com/keelson-dev/keelson/internal/sorted"
 	"github.com/keelson-dev/keelson/runtime"
 )
 
@@ -78,7 +79,7 @@ func (k *Keyring) Find(ctx context.Context, pod *v1.Pod, image string) ([]runtim
 	var auths []runtime.ImageAuth
 	for _, entries := range [][]entry{own, nodes} {
 		entries = slices.DeleteFunc(entries, func(e entry) bool { return !e.place.Covers(where) })
-		slices.SortStableFunc(entries, func(a, b entry) int { return registry.Compare(a.place, b.place) })
+		sorted.Stable(entries, func(a, b entry) int { return registry.Compare(a.place, b.place) })
 		for _, e := range entries {
 			if !slices.Contains(auths, e.auth) {
 				auths = append(auths, e.auth)

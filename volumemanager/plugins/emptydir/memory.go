@@ -16,6 +16,7 @@ import (
 
 	"github.com/keelson-dev/keelson/internal/podresources"
 	"github.com/keelson-dev/keelson/internal/quantities"
+	"github.com/keelson-dev/keelson/internal/sorted"
 	"github.com/keelson-dev/keelson/volumemanager"
 	"github.com/keelson-dev/keelson/volumemanager/plugins/mount"
 )
@@ -112,7 +113,7 @@ func requestedPages(pod *v1.Pod) []resource.Quantity {
 		add(pod.Spec.Resources.Requests)
 		add(pod.Spec.Resources.Limits)
 	}
-	slices.SortFunc(all, func(a, b resource.Quantity) int { return a.Cmp(b) })
+	sorted.By(all, func(a, b resource.Quantity) int { return a.Cmp(b) })
 	return slices.CompactFunc(all, func(a, b resource.Quantity) bool { return a.Cmp(b) == 0 })
 }
 

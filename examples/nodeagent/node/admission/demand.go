@@ -4,12 +4,12 @@ package admission
 
 import (
 	"cmp"
-	"slices"
 
 	v1 "k8s.io/api/core/v1"
 
 	"github.com/keelson-dev/keelson/internal/podfacts"
 	"github.com/keelson-dev/keelson/internal/podresources"
+	"github.com/keelson-dev/keelson/internal/sorted"
 )
 
 // Demand is the resources and ports that a pod takes from a node, and the pod's importance. It is
@@ -40,7 +40,7 @@ func DemandOf(pod *v1.Pod) *Demand {
 			d.amounts = append(d.amounts, amount{name, n, podresources.IsExtended(name)})
 		}
 	}
-	slices.SortFunc(d.amounts, func(a, b amount) int { return cmp.Compare(rank(a.name)+string(a.name), rank(b.name)+string(b.name)) })
+	sorted.By(d.amounts, func(a, b amount) int { return cmp.Compare(rank(a.name)+string(a.name), rank(b.name)+string(b.name)) })
 	return d
 }
 

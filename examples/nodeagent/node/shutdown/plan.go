@@ -14,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/keelson-dev/keelson/internal/podfacts"
+	"github.com/keelson-dev/keelson/internal/sorted"
 )
 
 // Class gives pods of a range of priorities their time to end at shutdown. Classes of lower
@@ -91,7 +92,7 @@ type stop struct {
 // plan returns the groups in stop order, without empty groups. Strangers, the pods without a
 // source, are in the group of the lowest class.
 func plan(classes []Class, pods []*v1.Pod, strangers []types.UID) []group {
-	classes = slices.SortedFunc(slices.Values(classes), func(a, b Class) int { return cmp.Compare(a.Priority, b.Priority) })
+	classes = sorted.Collect(slices.Values(classes), func(a, b Class) int { return cmp.Compare(a.Priority, b.Priority) })
 	groups := make([]group, len(classes))
 	for i, c := range classes {
 		groups[i].limit = c.Grace

@@ -5,10 +5,10 @@ package updates
 import (
 	"fmt"
 	"path"
-	"sort"
 	"strings"
 
 	"github.com/keelson-dev/keelson/internal/atomicfile"
+	"github.com/keelson-dev/keelson/internal/sorted"
 )
 
 // Unit is a pod or a group with its record, as found on the disk.
@@ -16,6 +16,7 @@ type Unit struct {
 	// Name is "namespace/name" of a pod, or "group namespace/name".
 	Name   string
 	Pods   []string // "namespace/name" of the pods of the version that runs
+	Node   string   // the node of these pods; the names of static pods end with it
 	Record Record
 
 	id       unitID
@@ -35,15 +36,14 @@ func Units(dir string) ([]Unit, error) {
 	for _, l := range loaded {
 		u := Unit{Name: l.Unit.String(), Record: l.Record, id: l.Unit}
 		for _, pod := range l.versions[l.Runs()] {
-			u.Pods = append(u.Pods, pod.Namespace+"/"+pod.Name)
+			u.Pods, u.Node = append(u.Pods, pod.Namespace+"/"+pod.Name), pod.Spec.NodeName
 		}
 		for hash := range l.versions {
 			u.versions = append(u.versions, hash)
 		}
 		units = append(units, u)
 	}
-	// sort.Slice, because slices.SortFunc is compiled anew for each struct, into 20 KB of the program.
-	sort.Slice(units, func(i, j int) bool { return units[i].Name < units[j].Name })
+	sorted.By(units, func(a, b Unit) int { return strings.Compare(a.Name, b.Name) })
 	return units, nil
 }
 

@@ -15,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/keelson-dev/keelson/internal/signal"
+	"github.com/keelson-dev/keelson/internal/sorted"
 	"github.com/keelson-dev/keelson/podconfig"
 )
 
@@ -239,7 +240,7 @@ func (k *keeper) takeDirty(now time.Time) (units []*managed) {
 func (k *keeper) flush(ctx context.Context, out podconfig.Sink) error {
 	var fresh []*v1.Pod
 	var gone []types.UID
-	for _, name := range slices.SortedFunc(maps.Keys(k.changed), compareNames) {
+	for _, name := range sorted.Collect(maps.Keys(k.changed), compareNames) {
 		if o, ok := k.out[name]; ok {
 			fresh = append(fresh, o.pod)
 		} else if uid, ok := k.sent[name]; ok {
@@ -250,7 +251,7 @@ func (k *keeper) flush(ctx context.Context, out podconfig.Sink) error {
 	switch {
 	case k.listed && !k.told:
 		fresh = nil
-		for _, name := range slices.SortedFunc(maps.Keys(k.out), compareNames) {
+		for _, name := range sorted.Collect(maps.Keys(k.out), compareNames) {
 			fresh = append(fresh, k.out[name].pod)
 		}
 		changes = append(changes, podconfig.Snapshot(fresh...))

@@ -19,6 +19,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/keelson-dev/keelson/internal/retry"
+	"github.com/keelson-dev/keelson/internal/sorted"
 	"github.com/keelson-dev/keelson/podconfig"
 	"github.com/keelson-dev/keelson/runtime"
 )
@@ -95,7 +96,7 @@ func (m *managed) add(name types.NamespacedName, pod *v1.Pod) {
 func (m *managed) list() {
 	m.dirty, m.desired = false, ""
 	pods := make([]*v1.Pod, 0, len(m.pods))
-	for _, name := range slices.SortedFunc(maps.Keys(m.pods), compareNames) {
+	for _, name := range sorted.Collect(maps.Keys(m.pods), compareNames) {
 		pods = append(pods, m.pods[name])
 	}
 	if len(pods) == 0 {

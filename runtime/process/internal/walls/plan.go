@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/keelson-dev/keelson/internal/sorted"
 	"github.com/keelson-dev/keelson/runtime/process/internal/record"
 )
 
@@ -134,7 +135,7 @@ func (h Host) root(a Ask, p Paths) *record.Root {
 		rel, _ := filepath.Rel(p.Work, p.Message)
 		r.Mounts = append(r.Mounts, record.Bind{From: p.Message, To: "/" + rel, File: true})
 	}
-	for _, v := range slices.SortedFunc(slices.Values(p.Volumes), func(a, b Volume) int {
+	for _, v := range sorted.Collect(slices.Values(p.Volumes), func(a, b Volume) int {
 		return strings.Compare(a.ContainerPath, b.ContainerPath) // the outer one first
 	}) {
 		r.Mounts = append(r.Mounts, record.Bind{From: v.HostPath, To: v.ContainerPath, ReadOnly: v.ReadOnly, File: v.File, Follow: v.Follow})
