@@ -21,6 +21,8 @@ import (
 	"syscall"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/keelson-dev/keelson/examples/nodeagent/localapi"
 )
 
 // client talks to the agent of this machine through its socket.
@@ -40,6 +42,8 @@ func (c *client) dial(ctx context.Context, _, _ string) (net.Conn, error) {
 	switch {
 	case errors.Is(err, fs.ErrNotExist), errors.Is(err, syscall.ECONNREFUSED):
 		return nil, fmt.Errorf("no agent answers at %s (is it running? see --socket and --root-dir)", c.socket)
+	case errors.Is(err, syscall.EINVAL):
+		return nil, fmt.Errorf("--socket %s: %w", c.socket, localapi.ErrSocketPath)
 	case errors.Is(err, fs.ErrPermission):
 		return nil, fmt.Errorf("no permission for %s: be root, the agent's user, or a member of its --socket-group", c.socket)
 	}
@@ -48,7 +52,7 @@ func (c *client) dial(ctx context.Context, _, _ string) (net.Conn, error) {
 
 // request is a request to the agent.
 type request struct {
-	method, path string
+	method, path string // the path is escaped
 	query        url.Values
 	body         io.Reader
 	header       http.Header
@@ -56,8 +60,7 @@ type request struct {
 
 // do sends a request. A Status of the agent is an error with its message. The caller closes the body.
 func (c *client) do(ctx context.Context, r request) (*http.Response, error) {
-	u := url.URL{Scheme: "http", Host: "node", Path: r.path, RawQuery: r.query.Encode()}
-	asked, err := http.NewRequestWithContext(ctx, r.method, u.String(), r.body)
+	asked, err := http.NewRequestWithContext(ctx, r.method, "http://node"+r.path+"?"+r.query.Encode(), r.body)
 	if err != nil {
 		return nil, err
 	}

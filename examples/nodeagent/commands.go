@@ -145,10 +145,14 @@ func (v *verb) parse(c *call, args []string) error {
 		return err
 	case err != nil:
 		return flagError(set, err)
-	case len(c.args) < v.least || v.most >= 0 && len(c.args) > v.most:
+	case len(c.args) < v.least || v.most >= 0 && len(c.args) > v.most || len(c.args) > 0 && c.args[0] == "":
 		return fmt.Errorf("want nodeagent %s (see --help)", strings.TrimSpace(v.name+" "+v.args))
 	case v.command && !dashed && strings.HasPrefix(c.args[1], "-"):
 		return fmt.Errorf("%s: put -- between the flags and the command, as in %s %s -- COMMAND", c.args[1], v.name, c.args[0])
+	case c.tail < -1:
+		return fmt.Errorf("--tail %d: want 0 or more, or -1 for all lines", c.tail)
+	case c.since < 0:
+		return fmt.Errorf("--since %s: want a time above 0, such as 10m", c.since)
 	}
 	return nil
 }
@@ -157,6 +161,9 @@ func (v *verb) parse(c *call, args []string) error {
 type exitError int
 
 func (e exitError) Error() string { return fmt.Sprintf("exit status %d", int(e)) }
+
+// interrupted is the exit code after Ctrl-C, as shells know it.
+const interrupted = 130
 
 // runCommand runs a command such as "nodeagent ps". isCommand is false for other arguments.
 func runCommand(args []string, out, errOut io.Writer) (code int, isCommand bool) {
@@ -184,8 +191,11 @@ func runCommand(args []string, out, errOut io.Writer) (code int, isCommand bool)
 	if exit, ok := errors.AsType[exitError](err); ok {
 		return int(exit), true
 	}
-	if err == nil || ctx.Err() != nil {
+	if err == nil {
 		return 0, true
+	}
+	if ctx.Err() != nil {
+		return interrupted, true
 	}
 	fmt.Fprintf(errOut, "nodeagent %s: %v\n", v.name, err)
 	if v.name == "exec" {

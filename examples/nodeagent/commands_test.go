@@ -53,3 +53,15 @@ func TestFlagsOfExec(t *testing.T) {
 		})
 	}
 }
+
+// An empty name, as of an empty variable in a script, is no name.
+func TestAnEmptyNameIsRefused(t *testing.T) {
+	t.Parallel()
+	for _, args := range [][]string{{"describe", ""}, {"restart", ""}, {"logs", ""}, {"rm", ""}, {"exec", "", "true"}} {
+		var out strings.Builder
+		code, isCommand := runCommand(args, &out, &out)
+		require.True(t, isCommand)
+		require.Equal(t, 2, code, args)
+		require.Contains(t, out.String(), "want nodeagent "+args[0])
+	}
+}

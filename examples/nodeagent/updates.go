@@ -119,7 +119,8 @@ func changeVersions(command string, args []string, out, errOut io.Writer) int {
 	return 0
 }
 
-// unitsOf returns the units of a pod or group, or all units for the name "".
+// unitsOf returns the units of a pod or group, or all units for the name "". The name of a static pod may
+// lack the name of the node, as nodeagent ps shows it.
 func unitsOf(dir, name string) ([]updates.Unit, error) {
 	units, err := updates.Units(dir)
 	if err != nil || name == "" {
@@ -129,13 +130,20 @@ func unitsOf(dir, name string) ([]updates.Unit, error) {
 	if !strings.Contains(name, "/") {
 		full = "default/" + name
 	}
-	units = slices.DeleteFunc(units, func(u updates.Unit) bool {
-		return u.Name != full && u.Name != "group "+full && !slices.Contains(u.Pods, full)
-	})
-	if len(units) == 0 {
-		return nil, fmt.Errorf("no pod %s with transactional updates in %s", full, dir)
+	is := func(u updates.Unit, name string) bool {
+		return u.Name == name || u.Name == "group "+name || slices.Contains(u.Pods, name)
 	}
-	return units, nil
+	for _, u := range units {
+		if is(u, full) {
+			return []updates.Unit{u}, nil
+		}
+	}
+	for _, u := range units {
+		if is(u, full+"-"+strings.ToLower(u.Node)) {
+			return []updates.Unit{u}, nil
+		}
+	}
+	return nil, fmt.Errorf("no pod %s with transactional updates in %s", full, dir)
 }
 
 func printHistory(out io.Writer, units []updates.Unit) {

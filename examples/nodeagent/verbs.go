@@ -31,7 +31,7 @@ import (
 // asTable asks for a table.
 var asTable = http.Header{"Accept": {"application/json;as=Table;v=v1;g=meta.k8s.io"}}
 
-// podPath returns the path of a pod.
+// podPath returns the escaped path of a pod.
 func (c *call) podPath(name string) string {
 	return "/api/v1/namespaces/" + url.PathEscape(c.namespace) + "/pods/" + url.PathEscape(name)
 }
@@ -129,13 +129,21 @@ func (c *call) table(ctx context.Context, path string, query url.Values, wide, n
 		}
 		row(func(i int) string {
 			text := fmt.Sprint(r.Cells[i])
-			if t.ColumnDefinitions[i].Name == "Name" && r.Object.Namespace != "" && r.Object.Namespace != v1.NamespaceDefault {
-				text = r.Object.Namespace + "/" + text
+			if t.ColumnDefinitions[i].Name == "Name" {
+				text = shownName(r.Object.Namespace, text)
 			}
 			return text
 		})
 	}
 	return nil
+}
+
+// shownName returns the name of an object, with its namespace unless that is the default.
+func shownName(namespace, name string) string {
+	if namespace == "" || namespace == v1.NamespaceDefault {
+		return name
+	}
+	return namespace + "/" + name
 }
 
 func describePod(ctx context.Context, c *call) error {
@@ -357,7 +365,7 @@ func printUsage(ctx context.Context, c *call) error {
 	fmt.Fprintln(w, "POD\tCONTAINER\tCPU\tMEMORY")
 	for i := range l.Items {
 		for _, container := range l.Items[i].Containers {
-			fmt.Fprintf(w, "%s\t%s\t%dm\t%dMi\n", l.Items[i].Metadata.Name, container.Name, container.Usage.Cpu().MilliValue(), container.Usage.Memory().Value()>>20)
+			fmt.Fprintf(w, "%s\t%s\t%dm\t%dMi\n", shownName(l.Items[i].Metadata.Namespace, l.Items[i].Metadata.Name), container.Name, container.Usage.Cpu().MilliValue(), container.Usage.Memory().Value()>>20)
 		}
 	}
 	return nil

@@ -52,10 +52,10 @@ func (c *call) run(ctx context.Context, s session) error {
 	query.Set("stdin", strconv.FormatBool(s.in != nil))
 	query.Set("stderr", strconv.FormatBool(!s.tty))
 	query.Set("tty", strconv.FormatBool(s.tty))
-	u := url.URL{Scheme: "ws", Host: "node", Path: c.podPath(s.pod) + "/exec", RawQuery: query.Encode()}
+	address := "ws://node" + c.podPath(s.pod) + "/exec?" + query.Encode()
 	// The server takes no fragments: the buffer has room for a whole message.
 	dialer := websocket.Dialer{NetDialContext: c.dial, Subprotocols: []string{"v5.channel.k8s.io"}, WriteBufferSize: 2 * inputSize}
-	conn, response, err := dialer.DialContext(ctx, u.String(), nil)
+	conn, response, err := dialer.DialContext(ctx, address, nil)
 	if errors.Is(err, websocket.ErrBadHandshake) {
 		return failure(response)
 	}
@@ -185,7 +185,7 @@ func copyFile(ctx context.Context, c *call) error {
 	toPod, toPath, to := strings.Cut(c.args[1], ":")
 	s := session{out: io.Discard, errOut: c.errOut}
 	switch {
-	case from == to:
+	case from == to, from && fromPath == "", to && toPath == "":
 		return errors.New("want POD:FILE as one of the two arguments")
 	case to:
 		f, err := os.Open(c.args[0])

@@ -255,6 +255,11 @@ func TestEverydayTasks(t *testing.T) {
 		{"ps --socket /no/such", "no agent answers at /no/such", 1},
 		{"ps --selectr x=y", "did you mean --selector", 2},
 		{"describe", "want nodeagent describe POD", 2},
+		{"describe ../x", `pods "../x" not found`, 1},
+		{"logs web --tail=-2", "--tail -2: want 0 or more", 2},
+		{"logs web --since=-1s", "--since -1s: want a time above 0", 2},
+		{"cp web: back", "want POD:FILE as one of the two arguments", 1},
+		{"ps --socket /" + strings.Repeat("x", 110), "the path is too long for a unix socket", 1},
 		{"completion", "complete -o default", 0},
 	} {
 		line := strings.Fields(c.line)
