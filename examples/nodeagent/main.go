@@ -164,7 +164,7 @@ func run(f flags) error {
 	if err != nil {
 		return err
 	}
-	features = joinFeatures(cgroupFeatures(groups), features, kinds.features, archives, hotplugFeatures)
+	features = joinFeatures(cgroupFeatures(groups), features, kinds.features, archives, hotplugFeatures, hostNeeds(f))
 	if agent, err = newAgent(ctx, f, lock, rt, store, member, tokens, features, numbers, kinds, transactions, local, out); err != nil {
 		return err
 	}

@@ -19,7 +19,7 @@ import (
 
 // ReasonUnsupported is the status reason of a pod with fields that the node cannot honour. The
 // other reasons are in package admission.
-const ReasonUnsupported = "UnsupportedPodSpec"
+const ReasonUnsupported = admission.ReasonUnsupported
 
 // maxFileName is the longest name of a file, in bytes.
 const maxFileName = 255

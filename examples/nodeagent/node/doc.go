@@ -97,8 +97,8 @@
 //   - An in-place resize that can never fit on the node is Infeasible instead of Deferred. While a
 //     resize is pending, the pod's allocated resources are read from its status on the API server,
 //     not from a file.
-//   - Sysctls are checked. AppArmor and topology are left to the runtime. The runtime enforces the
-//     limits of containers. The limits of whole pods need the feature cgroups.
+//   - Sysctls are checked. AppArmor is left to package hostneeds, and topology to the runtime. The
+//     runtime enforces the limits of containers. The limits of whole pods need the feature cgroups.
 //   - The readiness of probed containers of static pods is kept in Root/ready.json, so that a
 //     restart of the agent does not take static pods out of service.
 //   - If a manifest changes under the same UID, the pod is terminated and started again without any

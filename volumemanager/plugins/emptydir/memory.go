@@ -29,8 +29,8 @@ func (p *Plugin) request(m volumemanager.Mount, want *v1.EmptyDirVolumeSource) (
 	if want.Medium == v1.StorageMediumDefault {
 		return nil, nil
 	}
-	if want.Medium != v1.StorageMediumMemory && !isHugePages(want.Medium) {
-		return nil, volumemanager.Terminal(fmt.Errorf("unknown medium %q", want.Medium))
+	if err := CheckMedium(m.Pod, want.Medium); err != nil {
+		return nil, volumemanager.Terminal(err)
 	}
 	if _, none := p.options.Mounter.(mount.None); none {
 		return nil, volumemanager.Terminal(fmt.Errorf("medium %q: %w: %w", want.Medium, ErrUnsupported, mount.ErrUnsupported))
@@ -67,6 +67,19 @@ func memorySize(pod *v1.Pod, limit *resource.Quantity, allocatable resource.Quan
 		return 0
 	}
 	return slices.Min(sizes)
+}
+
+// CheckMedium returns an error if a pod can never have an emptyDir of the medium: the medium is
+// unknown, or the pod requests no huge pages for it.
+func CheckMedium(pod *v1.Pod, medium v1.StorageMedium) error {
+	switch {
+	case medium == v1.StorageMediumDefault, medium == v1.StorageMediumMemory:
+		return nil
+	case !isHugePages(medium):
+		return fmt.Errorf("unknown medium %q", medium)
+	}
+	_, err := pageSize(pod, medium)
+	return err
 }
 
 // pageSize returns the page size of a medium. The pod must request pages of this size. A medium

@@ -53,6 +53,9 @@ type Info struct {
 	// Options are the flags of the mount, FSOptions the options of the file system;
 	// comma-separated.
 	Options, FSOptions string
+	// Propagation has the peer groups of the mount, such as "shared:7 master:2". It is "" for a
+	// private mount.
+	Propagation string
 	// Major and Minor are the device number of the file system.
 	Major, Minor int
 }
@@ -60,7 +63,7 @@ type Info struct {
 func infoOf(m *mountinfo.Info) Info {
 	return Info{
 		Target: m.Mountpoint, Source: m.Source, Type: m.FSType, Root: m.Root,
-		Options: m.Options, FSOptions: m.VFSOptions, Major: m.Major, Minor: m.Minor,
+		Options: m.Options, FSOptions: m.VFSOptions, Propagation: m.Optional, Major: m.Major, Minor: m.Minor,
 	}
 }
 

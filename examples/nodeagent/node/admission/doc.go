@@ -41,5 +41,5 @@
 //   - A resize that exceeds the node's capacity is Infeasible, as in kubelets up to 1.33, instead
 //     of Deferred.
 //   - NUMA topology, AppArmor and SupplementalGroupsPolicy are not checked. A runtime
-//     refuses pods that it cannot run.
+//     refuses pods that it cannot run, and package hostneeds those that need AppArmor.
 package admission

@@ -27,6 +27,10 @@ type Node struct {
 	Assigned func(v1.ResourceName) bool
 }
 
+// ReasonUnsupported is the reason of a pod with fields that the node cannot honour. It is a reason
+// of this node only.
+const ReasonUnsupported = "UnsupportedPodSpec"
+
 // Reasons and messages of failures, as in the kubelet (1.36). The reason of a missing resource is
 // ReasonOutOf followed by the resource name, such as "OutOfcpu".
 const (

@@ -211,6 +211,10 @@ func (v *Volumes) check(pod *v1.Pod) (refused []string) {
 			refused = append(refused, fmt.Sprintf("%s %q (no such volumes here)", path, vol.Name))
 		case vol.EmptyDir != nil && vol.EmptyDir.Medium != v1.StorageMediumDefault && cannotMount:
 			refused = append(refused, path.Child("emptyDir", "medium").String()+" (the agent may not mount)")
+		case vol.EmptyDir != nil:
+			if err := emptydir.CheckMedium(pod, vol.EmptyDir.Medium); err != nil {
+				refused = append(refused, fmt.Sprintf("%s (%v)", path.Child("emptyDir", "medium"), err))
+			}
 		case vol.Image != nil && !hasImages:
 			refused = append(refused, fmt.Sprintf("%s (%q: the runtime has no images)", path.Child("image"), vol.Name))
 		case vol.Projected != nil:
