@@ -51,6 +51,30 @@ func Append(buffer []byte, path string) ([]byte, error) {
 	}
 }
 
+// maxNumber is the size of the largest file with a number.
+const maxNumber = 32
+
+// Value returns the number that is a file, 0 for another text, and false if the file cannot be read
+// or is empty. Unlike Append, Value reads once, because the kernel gives a number as a whole.
+func Value(path string) (n uint64, ok bool) {
+	fd, err := unix.Open(path, unix.O_RDONLY|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return 0, false
+	}
+	defer unix.Close(fd)
+	var buffer [maxNumber]byte
+	for {
+		size, err := unix.Read(fd, buffer[:])
+		if errors.Is(err, unix.EINTR) {
+			continue
+		}
+		if err != nil || size <= 0 {
+			return 0, false
+		}
+		return Number(buffer[:size]), true
+	}
+}
+
 // Line returns the first line of a text without its end, and the rest. The functions of this package are no
 // iterators, because the buffer of a text that is passed to a function value cannot stay on the stack.
 func Line(text []byte) (line, rest []byte) {

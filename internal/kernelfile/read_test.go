@@ -43,6 +43,21 @@ func TestAppendFails(t *testing.T) {
 	require.ErrorIs(t, err, os.ErrNotExist)
 }
 
+func TestValue(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "file")
+	_, ok := kernelfile.Value(path)
+	require.False(t, ok)
+	for text, want := range map[string]uint64{"7\n": 7, "18446744073709551615\n": 1<<64 - 1, "max\n": 0, "1 2\n": 0, "11111111111111111111111111111111111\n": 0} {
+		require.NoError(t, os.WriteFile(path, []byte(text), 0o600))
+		n, ok := kernelfile.Value(path)
+		require.True(t, ok, text)
+		require.Equal(t, want, n, text)
+	}
+	require.NoError(t, os.WriteFile(path, nil, 0o600))
+	_, ok = kernelfile.Value(path)
+	require.False(t, ok, "empty")
+}
+
 func TestWords(t *testing.T) {
 	var got [][]string
 	for line, rest := kernelfile.Line([]byte("eth0:\t1  2\n\n last ")); ; line, rest = kernelfile.Line(rest) {

@@ -49,9 +49,10 @@ func (r *client) ListStats(ctx context.Context) ([]stats.Pod, error) {
 	var pods []sandboxUsage
 	var containers []containerUsage
 	if err == nil {
-		if pods, containers, err = decodePodStats(r.Name(), *answer); err != nil {
-			return nil, fmt.Errorf("ListPodSandboxStats: %w", err)
+		if answer.err != nil {
+			return nil, fmt.Errorf("ListPodSandboxStats: %w", answer.err)
 		}
+		pods, containers = answer.pods, answer.containers
 	}
 	if len(containers) == 0 {
 		all, err := r.containerStats(ctx)

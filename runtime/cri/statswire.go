@@ -5,7 +5,10 @@ package cri
 import (
 	"cmp"
 	"context"
+	"encoding/binary"
 	"fmt"
+	"io"
+	"slices"
 	"time"
 
 	"google.golang.org/grpc"
@@ -19,23 +22,97 @@ import (
 	"github.com/keelson-dev/keelson/runtime/stats"
 )
 
-// encoded is an answer that the generated code has not decoded. The answer about the usage of all pods is
-// large, readers ask for it every few seconds, and half of it is annotations.
-type encoded []byte
+// podStatsAnswer is an answer of ListPodSandboxStats. It is large, readers ask for it every few
+// seconds, and half of it is annotations. So it is decoded without the generated code, pod by pod
+// from the buffers of the connection.
+type podStatsAnswer struct {
+	runtime    string // name
+	pods       []sandboxUsage
+	containers []containerUsage
+	err        error // of an answer that cannot be decoded
+}
 
-// rawCodec leaves answers encoded.
-type rawCodec struct{ encoding.CodecV2 }
+// podStatsCodec decodes answers of ListPodSandboxStats.
+type podStatsCodec struct{ encoding.CodecV2 }
 
-func (rawCodec) Unmarshal(data mem.BufferSlice, v any) error {
-	*v.(*encoded) = data.Materialize()
+func (podStatsCodec) Unmarshal(data mem.BufferSlice, v any) error {
+	v.(*podStatsAnswer).decode(data)
 	return nil
 }
 
 // listPodStats calls ListPodSandboxStats.
-func (r *client) listPodStats(ctx context.Context, q *api.ListPodSandboxStatsRequest, opts ...grpc.CallOption) (*encoded, error) {
-	answer := new(encoded)
-	opts = append(opts, grpc.ForceCodecV2(rawCodec{encoding.GetCodecV2(proto.Name)}))
+func (r *client) listPodStats(ctx context.Context, q *api.ListPodSandboxStatsRequest, opts ...grpc.CallOption) (*podStatsAnswer, error) {
+	answer := &podStatsAnswer{runtime: r.Name()}
+	opts = append(opts, grpc.ForceCodecV2(podStatsCodec{encoding.GetCodecV2(proto.Name)}))
 	return answer, r.conn.Invoke(ctx, api.RuntimeService_ListPodSandboxStats_FullMethodName, q, answer, opts...)
+}
+
+// usualPodSize is the least size in bytes for which an answer's number of pods is estimated from
+// its size.
+const usualPodSize = 256
+
+// decode decodes an answer.
+func (a *podStatsAnswer) decode(data mem.BufferSlice) {
+	r := data.Reader()
+	defer r.Close()
+	d := &decoder{runtime: a.runtime}
+	var pod []byte
+	for r.Remaining() > 0 && d.err == nil {
+		var isPod bool
+		if pod, isPod, d.err = nextPod(r, pod); !isPod {
+			continue
+		}
+		if a.pods == nil {
+			n := 1 + r.Remaining()/max(len(pod), usualPodSize)
+			a.pods, a.containers = make([]sandboxUsage, 0, n), make([]containerUsage, 0, n)
+		}
+		a.pods = append(a.pods, sandboxUsage{})
+		a.containers = d.sandbox(pod, &a.pods[len(a.pods)-1], a.containers)
+	}
+	a.err = d.err
+}
+
+// nextPod reads the next field of an answer: a pod, in a buffer that is used again, or an unknown
+// field.
+func nextPod(r *mem.Reader, buffer []byte) (pod []byte, isPod bool, err error) {
+	tag, err := binary.ReadUvarint(r)
+	if err != nil {
+		return buffer, false, cutOff(err)
+	}
+	number, kind := protowire.DecodeTag(tag)
+	size := 0
+	switch kind {
+	case protowire.VarintType:
+		_, err = binary.ReadUvarint(r)
+		return buffer, false, cutOff(err)
+	case protowire.BytesType:
+		n, err := binary.ReadUvarint(r)
+		if err != nil || n > uint64(r.Remaining()) {
+			return buffer, false, cutOff(cmp.Or(err, io.ErrUnexpectedEOF))
+		}
+		size = int(n)
+	case protowire.Fixed32Type:
+		size = 4
+	case protowire.Fixed64Type:
+		size = 8
+	default:
+		return buffer, false, fmt.Errorf("the answer cannot be decoded: field %d of kind %d", number, kind)
+	}
+	if number != 1 || kind != protowire.BytesType {
+		_, err = r.Discard(size)
+		return buffer, false, cutOff(err)
+	}
+	buffer = slices.Grow(buffer[:0], size)[:size]
+	_, err = io.ReadFull(r, buffer)
+	return buffer, err == nil, cutOff(err)
+}
+
+// cutOff says what an error of reading an answer means.
+func cutOff(err error) error {
+	if err == nil {
+		return nil
+	}
+	return fmt.Errorf("the answer cannot be decoded: %w", err)
 }
 
 // owner says whose usage a message has. The pod of a container has the same UID.
@@ -51,18 +128,6 @@ type sandboxUsage struct {
 type containerUsage struct {
 	owner
 	stats.Container
-}
-
-// decodePodStats decodes an answer of ListPodSandboxStats.
-func decodePodStats(runtimeName string, answer encoded) (pods []sandboxUsage, containers []containerUsage, err error) {
-	d := &decoder{runtime: runtimeName}
-	for f := d.message(answer); f.next(); {
-		if f.number == 1 {
-			pods = append(pods, sandboxUsage{})
-			containers = d.sandbox(f.data, &pods[len(pods)-1], containers)
-		}
-	}
-	return pods, containers, d.err
 }
 
 // decoder decodes messages of api.proto of the CRI. Numbers of fields are those of the file. Unknown fields

@@ -5,9 +5,11 @@ package cri
 import (
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/require"
+	"google.golang.org/grpc/mem"
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/reflect/protoreflect"
 	api "k8s.io/cri-api/pkg/apis/runtime/v1"
@@ -47,6 +49,17 @@ func fill(r *rand.Rand, m protoreflect.Message) {
 	}
 }
 
+// decodePodStats decodes an answer that arrives in pieces of a size.
+func decodePodStats(runtimeName string, data []byte, size int) (pods []sandboxUsage, containers []containerUsage, err error) {
+	var pieces mem.BufferSlice
+	for piece := range slices.Chunk(data, size) {
+		pieces = append(pieces, mem.SliceBuffer(piece))
+	}
+	a := podStatsAnswer{runtime: runtimeName}
+	a.decode(pieces)
+	return a.pods, a.containers, a.err
+}
+
 // Answers are decoded as by the generated code, whose getters are the reference.
 func TestDecodedAsByTheGeneratedCode(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))
@@ -55,7 +68,7 @@ func TestDecodedAsByTheGeneratedCode(t *testing.T) {
 		fill(r, answer.ProtoReflect())
 		data, err := proto.Marshal(&answer)
 		require.NoError(t, err)
-		pods, containers, err := decodePodStats("r", data)
+		pods, containers, err := decodePodStats("r", data, 1+r.IntN(200))
 		require.NoError(t, err)
 		require.Len(t, pods, len(answer.GetStats()))
 		for i, p := range answer.GetStats() {
@@ -93,7 +106,7 @@ func FuzzDecodePodStats(f *testing.F) {
 		f.Add(data)
 	}
 	f.Fuzz(func(t *testing.T, data []byte) {
-		pods, containers, err := decodePodStats("r", data)
+		pods, containers, err := decodePodStats("r", data, 3)
 		if err == nil {
 			podStatsOf(pods, containers)
 		}
@@ -138,7 +151,7 @@ func BenchmarkDecode(b *testing.B) {
 	b.Run("keelson", func(b *testing.B) {
 		b.ReportAllocs()
 		for b.Loop() {
-			if _, _, err := decodePodStats("containerd", data); err != nil {
+			if _, _, err := decodePodStats("containerd", data, 16<<10); err != nil {
 				b.Fatal(err)
 			}
 		}

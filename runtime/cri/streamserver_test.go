@@ -125,7 +125,7 @@ func TestStatsOf(t *testing.T) {
 		sandbox("u1", "new", &api.CpuUsage{Timestamp: 4, UsageCoreNanoSeconds: n(6)}), sandbox("u1", "old", nil), sandbox("", "crictl's", nil),
 	}})
 	require.NoError(t, err)
-	pods, containers, err := decodePodStats("containerd", answer)
+	pods, containers, err := decodePodStats("containerd", answer, 7)
 	require.NoError(t, err)
 	for _, c := range []*api.ContainerStats{container("u1", "b", 4), container("u1", "a", 4), container("u1", "ended", 0), container("u2", "main", 4), container("", "crictl's", 4)} {
 		containers = append(containers, containerUsageOf("containerd", c))

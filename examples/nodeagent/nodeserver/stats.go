@@ -3,9 +3,11 @@
 package nodeserver
 
 import (
+	"bufio"
 	"context"
 	"encoding/json"
 	"fmt"
+	"io"
 	"net/http"
 
 	statsapi "k8s.io/kubelet/pkg/apis/stats/v1alpha1"
@@ -40,12 +42,33 @@ func StatsSummary(source UsageSource) Group {
 			summary = onlyCPUAndMemory(summary)
 		}
 		w.Header().Set("Content-Type", "application/json")
-		_ = json.NewEncoder(w).Encode(summary) // a client that has left cannot be told
+		_ = writeSummary(w, summary) // a client that has left cannot be told
 	}
 	return Group{[]route{
 		{http.MethodGet, "/stats/summary", http.HandlerFunc(h)},
 		{http.MethodPost, "/stats/summary", http.HandlerFunc(h)},
 	}}
+}
+
+// writeSummary writes a Summary pod by pod, so that the text is never in memory as a whole.
+func writeSummary(to io.Writer, s *statsapi.Summary) error {
+	w := bufio.NewWriterSize(to, 16<<10)
+	encoder := json.NewEncoder(w)
+	w.WriteString(`{"node":`)
+	if err := encoder.Encode(&s.Node); err != nil {
+		return err
+	}
+	w.WriteString(`,"pods":[`)
+	for i := range s.Pods {
+		if i > 0 {
+			w.WriteByte(',')
+		}
+		if err := encoder.Encode(&s.Pods[i]); err != nil {
+			return err
+		}
+	}
+	w.WriteString("]}\n")
+	return w.Flush()
 }
 
 // onlyCPUAndMemory returns a copy without the parts of a complete snapshot.

@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"errors"
 	"net/http"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -65,6 +66,15 @@ func TestStatsSummary(t *testing.T) {
 		assert.Equal(t, want, small, "although the snapshot is complete")
 	}
 	assert.NotNil(t, source.snapshot.Summary.Pods[0].Containers[0].Rootfs, "the shared snapshot is not written")
+
+	pods := source.snapshot.Summary.Pods
+	for _, pods := range [][]statsapi.PodStats{{}, pods, append(pods, pods...)} {
+		source.snapshot.Summary.Pods = pods
+		want, err := json.Marshal(source.snapshot.Summary)
+		require.NoError(t, err)
+		_, got := ask(t, server, http.MethodGet, "/stats/summary")
+		require.Equal(t, string(want), strings.ReplaceAll(got, "\n", ""))
+	}
 
 	source.err = errors.New("no runtime")
 	code, text := ask(t, server, http.MethodGet, "/stats/summary")

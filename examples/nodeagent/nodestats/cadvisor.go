@@ -48,7 +48,8 @@ func containersOf(s *Snapshot) []container {
 		Memory: stats.Memory{At: s.At, Usage: s.Machine.Memory.Used, WorkingSet: s.Machine.Memory.WorkingSet, RSS: s.Machine.Memory.Anonymous},
 		Swap:   stats.Swap{At: s.At, Used: s.Machine.SwapUsed, Available: s.Machine.SwapFree},
 	}
-	all := []container{{labels: labelsOf("", "/", "", "", "", ""), stats: node, start: s.Machine.Boot}}
+	all := make([]container, 0, 1+len(s.Containers))
+	all = append(all, container{labels: labelsOf("", "/", "", "", "", ""), stats: node, start: s.Machine.Boot})
 	for i := range s.Containers {
 		p := &s.Containers[i]
 		pod := s.Pods[p.UID]
@@ -58,18 +59,19 @@ func containersOf(s *Snapshot) []container {
 			image := ""
 			if pod != nil {
 				one.spec = containerSpec(pod, c.Name)
-				if status := containerStatus(pod, c.ID.String()); status != nil {
+				if status := containerStatus(pod, c.ID); status != nil {
 					image = status.Image
 					if status.State.Running != nil {
 						one.start = status.State.Running.StartedAt.Time
 					}
 				}
 			}
-			group, known := s.Cgroups[c.ID.ID]
-			if known {
-				one.cgroup = &group
+			one.cgroup = s.Cgroups[c.ID.ID]
+			path := ""
+			if one.cgroup != nil {
+				path = one.cgroup.Path
 			}
-			one.labels = labelsOf(c.Name, group.Path, image, c.ID.ID, p.Namespace, p.Name)
+			one.labels = labelsOf(c.Name, path, image, c.ID.ID, p.Namespace, p.Name)
 			all = append(all, one)
 		}
 	}
@@ -115,10 +117,11 @@ func group(value func(u *cgroup.Usage) float64) func(*container) (float64, time.
 }
 
 func writeProcessor(out *exposition.Writer, all []container) {
+	total := exposition.Labels{}.With("cpu", "total")
 	out.Metric("container_cpu_usage_seconds_total", exposition.Counter, "Processor time in core-seconds.")
 	for i := range all {
 		if u := all[i].stats.CPU; !u.At.IsZero() {
-			out.Sample(all[i].labels.With("cpu", "total"), float64(u.UsageNanoseconds)/1e9, u.At)
+			out.SampleWith(all[i].labels, total, float64(u.UsageNanoseconds)/1e9, u.At)
 		}
 	}
 	metric(out, "container_cpu_user_seconds_total", exposition.Counter, "Processor time of programs in core-seconds.", all,
@@ -158,24 +161,43 @@ func writeMemory(out *exposition.Writer, all []container) {
 	metric(out, "container_memory_swap", exposition.Gauge, "Used swap in bytes.", all, func(c *container) (float64, time.Time, bool) {
 		return float64(c.stats.Swap.Used), c.stats.Swap.At, !c.stats.Swap.At.IsZero()
 	})
+	minor := exposition.Labels{}.With("failure_type", "pgfault", "scope", "container")
+	major := exposition.Labels{}.With("failure_type", "pgmajfault", "scope", "container")
 	out.Metric("container_memory_failures_total", exposition.Counter, "Page faults.")
 	for i := range all {
 		m := &all[i].stats.Memory
 		if m.At.IsZero() || m.PageFaults == 0 {
 			continue
 		}
-		out.Sample(all[i].labels.With("failure_type", "pgfault", "scope", "container"), float64(m.PageFaults), m.At)
-		out.Sample(all[i].labels.With("failure_type", "pgmajfault", "scope", "container"), float64(m.MajorPageFaults), m.At)
+		out.SampleWith(all[i].labels, minor, float64(m.PageFaults), m.At)
+		out.SampleWith(all[i].labels, major, float64(m.MajorPageFaults), m.At)
 	}
 }
 
+// labelValues has the rendered labels of a name by their values, such as devices, of which all
+// containers have the same few.
+type labelValues struct {
+	name  string
+	known map[string]exposition.Labels
+}
+
+func (v *labelValues) of(value string) exposition.Labels {
+	l, known := v.known[value]
+	if !known {
+		l = exposition.Labels{}.With(v.name, value)
+		v.known[value] = l
+	}
+	return l
+}
+
 func writeFileSystems(out *exposition.Writer, s *Snapshot, all []container) {
+	devices := &labelValues{"device", map[string]exposition.Labels{}}
 	layer := func(name, help string, value func(l *stats.FileSystem) (v uint64, known bool)) {
 		out.Metric(name, exposition.Gauge, help)
 		for i := range all {
 			l := &all[i].stats.WritableLayer
 			if v, known := value(l); known && !l.At.IsZero() {
-				out.Sample(all[i].labels.With("device", l.Mountpoint), float64(v), l.At)
+				out.SampleWith(all[i].labels, devices.of(l.Mountpoint), float64(v), l.At)
 			}
 		}
 	}
@@ -192,7 +214,7 @@ func writeFileSystems(out *exposition.Writer, s *Snapshot, all []container) {
 			}
 			for j := range all[i].cgroup.Usage.IO {
 				io := &all[i].cgroup.Usage.IO[j]
-				out.Sample(all[i].labels.With("device", cmp.Or(s.devices[io.Device], io.Device)), float64(value(io)), all[i].cgroup.At)
+				out.SampleWith(all[i].labels, devices.of(cmp.Or(s.devices[io.Device], io.Device)), float64(value(io)), all[i].cgroup.At)
 			}
 		}
 	}
@@ -205,25 +227,26 @@ func writeFileSystems(out *exposition.Writer, s *Snapshot, all []container) {
 // writeNetworks writes the interfaces of pods, and of the node.
 func writeNetworks(out *exposition.Writer, s *Snapshot) {
 	type link struct {
-		labels exposition.Labels
-		of     *host.Interface
-		at     time.Time
+		labels, name exposition.Labels
+		of           *host.Interface
+		at           time.Time
 	}
-	var all []link
+	all := make([]link, 0, len(s.Machine.Interfaces)+len(s.Containers))
+	names := &labelValues{"interface", map[string]exposition.Labels{}}
 	for i := range s.Machine.Interfaces {
 		one := &s.Machine.Interfaces[i]
-		all = append(all, link{labelsOf("", "/", "", "", "", "").With("interface", one.Name), one, s.At})
+		all = append(all, link{labelsOf("", "/", "", "", "", ""), names.of(one.Name), one, s.At})
 	}
 	for i := range s.Containers {
 		p := &s.Containers[i]
 		network, known := s.Networks[p.UID]
 		for j := range network.Interfaces {
 			one := &network.Interfaces[j]
-			all = append(all, link{labelsOf("", network.Cgroup, "", "", p.Namespace, p.Name).With("interface", one.Name), one, network.At})
+			all = append(all, link{labelsOf("", network.Cgroup, "", "", p.Namespace, p.Name), names.of(one.Name), one, network.At})
 		}
 		if n := p.Network; !known && !n.At.IsZero() {
 			one := &host.Interface{Name: n.Interface, ReceivedBytes: n.Received, SentBytes: n.Sent, ReceiveErrors: n.ReceiveErrors, SendErrors: n.TransmissionErrors}
-			all = append(all, link{labelsOf("", "", "", "", p.Namespace, p.Name).With("interface", one.Name), one, n.At})
+			all = append(all, link{labelsOf("", "", "", "", p.Namespace, p.Name), names.of(one.Name), one, n.At})
 		}
 	}
 	for _, m := range []struct {
@@ -241,7 +264,7 @@ func writeNetworks(out *exposition.Writer, s *Snapshot) {
 	} {
 		out.Metric(m.name, exposition.Counter, m.help)
 		for _, l := range all {
-			out.Sample(l.labels, float64(m.value(l.of)), l.at)
+			out.SampleWith(l.labels, l.name, float64(m.value(l.of)), l.at)
 		}
 	}
 }

@@ -32,7 +32,7 @@ func exampleSnapshot() *Snapshot {
 	web.Status.ContainerStatuses[0].Image = "registry.example/web:1"
 	return &Snapshot{
 		At: epoch, Machine: m.machine, MemoryCapacity: 8000, Pods: map[types.UID]*v1.Pod{"1": web}, Containers: []stats.Pod{*m.usage["1"], *m.usage["3"]},
-		Cgroups: map[string]Cgroup{"m": {Path: "/kubepods/pod1/m", At: epoch, Usage: cgroup.Usage{
+		Cgroups: map[string]*Cgroup{"m": {Path: "/kubepods/pod1/m", At: epoch, Usage: cgroup.Usage{
 			User: time.Second, System: 2 * time.Second, Periods: 10, ThrottledPeriods: 3, ThrottledTime: 4 * time.Second, Cache: 11, MaxMemory: 900, MemoryFailures: 5, OOMKills: 1, Tasks: 6,
 			IO:       []cgroup.IO{{Device: "8:0", ReadBytes: 1, WriteBytes: 2, Reads: 3, Writes: 4}, {Device: "8:1"}},
 			CPUStall: cgroup.Stall{Known: true, Some: 5 * time.Second, All: time.Second},

@@ -5,6 +5,7 @@ package nodestats
 import (
 	"context"
 	"path/filepath"
+	"slices"
 	"sync"
 	"time"
 
@@ -37,7 +38,7 @@ func (c *Collector) ClaimVolumes(ctx context.Context) (all []ClaimVolume) {
 				}
 				if v, known := c.volume(ctx, nil, path, plugin); known {
 					seen[*claim] = true
-					all = append(all, ClaimVolume{*claim, v.stats()})
+					all = append(all, ClaimVolume{*claim, *v.stats()})
 				}
 			}
 		}
@@ -46,8 +47,10 @@ func (c *Collector) ClaimVolumes(ctx context.Context) (all []ClaimVolume) {
 }
 
 // folderNames returns the names of the folders of the pod's volumes, by the names in the pod spec.
+// Only a PersistentVolume has another name than in the pod spec.
 func (c *Collector) folderNames(pod *v1.Pod) map[string]string {
-	if c.VolumeFolders == nil {
+	hasClaims := slices.ContainsFunc(pod.Spec.Volumes, func(v v1.Volume) bool { return v.PersistentVolumeClaim != nil || v.Ephemeral != nil })
+	if c.VolumeFolders == nil || !hasClaims {
 		return nil
 	}
 	return c.VolumeFolders(pod.UID)

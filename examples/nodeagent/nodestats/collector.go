@@ -98,7 +98,7 @@ type Snapshot struct {
 	Containers []stats.Pod
 	// Cgroups has the usage of containers by container ID, without the name of the runtime. It may be
 	// empty unless the detail is Containers.
-	Cgroups map[string]Cgroup
+	Cgroups map[string]*Cgroup
 	// Networks has the interfaces of pods with a network of their own, by UID. It may be empty if
 	// the detail is CPUAndMemory.
 	Networks map[types.UID]Network

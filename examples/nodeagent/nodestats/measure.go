@@ -70,18 +70,36 @@ type fileSystem struct {
 
 // podFolders has the disk usage of a pod's folders.
 type podFolders struct {
-	logs    map[string]diskuse.Usage // by container
-	volumes map[string]volume        // by folderKey
-	names   map[string]string        // of the folders of volumes, by the names in the pod spec
+	logs    []logFolder
+	volumes []volume
+	names   map[string]string // of the folders of volumes, by the names in the pod spec
 }
 
-// folderKey returns the key of a volume's folder. A PersistentVolume may have the name of another
-// volume of the pod.
-func folderKey(name string, whole bool) string {
-	if whole {
-		return "/" + name
+// logFolder is the usage of the folder of a container's logs.
+type logFolder struct {
+	name string
+	used diskuse.Usage
+}
+
+// log returns the usage of the logs of a container, nil if it is not known.
+func (f *podFolders) log(container string) *diskuse.Usage {
+	for i := range f.logs {
+		if f.logs[i].name == container {
+			return &f.logs[i].used
+		}
 	}
-	return name
+	return nil
+}
+
+// volume returns the volume in a folder of that name, nil if it is not known. A PersistentVolume
+// may have the name of another volume of the pod.
+func (f *podFolders) volume(name string, isPersistent bool) *volume {
+	for i := range f.volumes {
+		if v := &f.volumes[i]; v.name == name && v.isPersistent == isPersistent {
+			return v
+		}
+	}
+	return nil
 }
 
 // isWhole reports whether the volumes of a plugin are file systems, in part or as a whole.
@@ -89,9 +107,11 @@ func isWhole(plugin string) bool { return plugin == pluginCSI || plugin == plugi
 
 // volume is the usage of a volume: of a folder, or of a file system of its own.
 type volume struct {
-	used   diskuse.Usage
-	system fileSystem // that holds the volume
-	whole  bool       // the volume is the whole file system
+	name         string // of the folder
+	isPersistent bool   // the folder may be that of a PersistentVolume
+	used         diskuse.Usage
+	system       fileSystem // that holds the volume
+	whole        bool       // the volume is the whole file system
 }
 
 // measure reads what the last measurement lacks, and everything if it began before the time oldest. It
@@ -130,17 +150,20 @@ func (c *Collector) measure(ctx context.Context, r Request, oldest time.Time) (*
 
 // measureUsage measures what every request needs.
 func (c *Collector) measureUsage(ctx context.Context) (*measurement, error) {
-	m := &measurement{at: time.Now(), node: c.NodeName, usage: map[types.UID]*stats.Pod{}, byUID: map[types.UID]*v1.Pod{}}
+	m := &measurement{at: time.Now(), node: c.NodeName}
 	if c.Runtime != nil {
 		var err error
 		if m.listed, err = c.Runtime.ListStats(ctx); err != nil {
 			return nil, fmt.Errorf("usage of containers: %w", err)
 		}
 	}
+	m.usage = make(map[types.UID]*stats.Pod, len(m.listed))
 	for i := range m.listed {
 		m.usage[m.listed[i].UID] = &m.listed[i]
 	}
-	for _, pod := range c.Pods() {
+	all := c.Pods()
+	m.byUID = make(map[types.UID]*v1.Pod, len(all))
+	for _, pod := range all {
 		if m.usage[pod.UID] != nil || !podfacts.IsTerminal(pod.Status.Phase) {
 			m.pods = append(m.pods, pod)
 			m.byUID[pod.UID] = pod
@@ -196,27 +219,29 @@ func (c *Collector) measureDisks(ctx context.Context, pods []*v1.Pod, patience t
 }
 
 // logs measures the log folders of a pod's containers.
-func (c *Collector) logs(ctx context.Context, pod *v1.Pod) map[string]diskuse.Usage {
+func (c *Collector) logs(ctx context.Context, pod *v1.Pod) []logFolder {
 	dir := filepath.Join(c.LogDir, pod.Namespace+"_"+pod.Name+"_"+string(pod.UID))
-	out := map[string]diskuse.Usage{}
-	for _, name := range c.listings.in(dir) {
+	names := c.listings.in(dir)
+	out := make([]logFolder, 0, len(names))
+	for _, name := range names {
 		if u, known := c.disks.Usage(ctx, filepath.Join(dir, name)); known {
 			u.Inodes-- // the folder itself
-			out[name] = u
+			out = append(out, logFolder{name, u})
 		}
 	}
 	return out
 }
 
 // volumes measures the volumes of a pod that have a folder.
-func (c *Collector) volumes(ctx context.Context, d *disks, pod *v1.Pod) map[string]volume {
+func (c *Collector) volumes(ctx context.Context, d *disks, pod *v1.Pod) []volume {
 	dir := filepath.Join(c.Root, "pods", string(pod.UID), "volumes")
-	out := map[string]volume{}
+	out := make([]volume, 0, len(pod.Spec.Volumes))
 	for _, plugin := range c.listings.in(dir) {
-		for _, name := range c.listings.in(filepath.Join(dir, plugin)) {
-			path := filepath.Join(dir, plugin, name)
-			if v, known := c.volume(ctx, d, path, plugin); known {
-				out[folderKey(name, isWhole(plugin))] = v
+		folder := filepath.Join(dir, plugin)
+		for _, name := range c.listings.in(folder) {
+			if v, known := c.volume(ctx, d, filepath.Join(folder, name), plugin); known {
+				v.name, v.isPersistent = name, isWhole(plugin)
+				out = append(out, v)
 			}
 		}
 	}

@@ -2,7 +2,11 @@
 
 package nodestats
 
-import "time"
+import (
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+)
 
 const (
 	// window is the shortest time over which a rate is computed.
@@ -12,7 +16,14 @@ const (
 )
 
 // rates computes the processor usage of containers from their counters. The zero value is ready.
-type rates struct{ known map[string]*history }
+type rates struct{ known map[counterKey]*history }
+
+// counterKey identifies a counter: that of a whole pod, that of a container by its ID, or a name of
+// this package.
+type counterKey struct {
+	pod  types.UID
+	name string
+}
 
 // history holds samples of one counter.
 type history struct {
@@ -27,12 +38,12 @@ type sample struct {
 }
 
 // observe records a sample of the counter called key. It returns the counter, which does not fall
-// between two calls, and the rate in cores × 10⁹. An unknown rate is nil.
-func (r *rates) observe(key string, s sample) (ns uint64, rate *uint64) {
+// between two calls, and the rate in cores × 10⁹ if it is known.
+func (r *rates) observe(key counterKey, s sample) (ns, cores uint64, known bool) {
 	h := r.known[key]
 	if h == nil {
 		if r.known == nil {
-			r.known = map[string]*history{}
+			r.known = map[counterKey]*history{}
 		}
 		h = &history{}
 		r.known[key] = h
@@ -42,17 +53,17 @@ func (r *rates) observe(key string, s sample) (ns uint64, rate *uint64) {
 	s.ns = h.highest
 	if h.last.at.IsZero() || s.at.Sub(h.last.at) >= longest {
 		h.base, h.last = sample{}, s
-		return s.ns, nil
+		return s.ns, 0, false
 	}
 	if s.at.Sub(h.last.at) >= window {
 		h.base, h.last = h.last, s
 	}
 	elapsed := s.at.Sub(h.base.at)
 	if h.base.at.IsZero() || elapsed <= 0 {
-		return s.ns, nil
+		return s.ns, 0, false
 	}
-	cores := uint64(float64(s.ns-min(s.ns, h.base.ns)) / elapsed.Seconds())
-	return s.ns, &cores
+	cores = uint64(float64(s.ns-min(s.ns, h.base.ns)) / elapsed.Seconds())
+	return s.ns, cores, true
 }
 
 // forget drops counters that were not observed since the last call.

@@ -18,9 +18,9 @@ import (
 
 // groups is the part of a measurement with the cgroups of the containers.
 type groups struct {
-	usage      map[string]Cgroup // by container ID, without the name of the runtime
-	capacities map[string]uint64 // of the file systems of containers, in bytes, by a folder
-	devices    map[string]string // names of block devices by number
+	usage      map[string]*Cgroup // by container ID, without the name of the runtime
+	capacities map[string]uint64  // of the file systems of containers, in bytes, by a folder
+	devices    map[string]string  // names of block devices by number
 }
 
 // readNetworks finds the cgroups of the containers, and adds the networks and the numbers of processes
@@ -48,7 +48,7 @@ func (c *Collector) readNetworks(m *measurement) {
 
 // readGroups reads the cgroups of the containers, and the sizes of the file systems of containers.
 func (c *Collector) readGroups(m *measurement) *groups {
-	g := &groups{usage: map[string]Cgroup{}, capacities: map[string]uint64{}, devices: map[string]string{}}
+	g := &groups{usage: make(map[string]*Cgroup, len(m.listed)), capacities: map[string]uint64{}, devices: map[string]string{}}
 	for i := range m.listed {
 		for j := range m.listed[i].Containers {
 			one := &m.listed[i].Containers[j]
@@ -62,7 +62,7 @@ func (c *Collector) readGroups(m *measurement) *groups {
 			if !ok {
 				continue
 			}
-			g.usage[one.ID.ID] = Cgroup{Path: c.Cgroups.Path(one.ID.ID), At: time.Now(), Usage: u}
+			g.usage[one.ID.ID] = &Cgroup{Path: c.Cgroups.Path(one.ID.ID), At: time.Now(), Usage: u}
 			for _, io := range u.IO {
 				if g.devices[io.Device] == "" {
 					g.devices[io.Device] = c.deviceName(io.Device)

@@ -4,6 +4,7 @@ package nodestats
 
 import (
 	"slices"
+	"strings"
 	"time"
 
 	v1 "k8s.io/api/core/v1"
@@ -13,20 +14,19 @@ import (
 
 	"github.com/keelson-dev/keelson/examples/nodeagent/nodestatus/host"
 	"github.com/keelson-dev/keelson/internal/podresources"
+	"github.com/keelson-dev/keelson/runtime"
 	"github.com/keelson-dev/keelson/runtime/stats"
 )
 
 // summarize returns the Summary of a measurement.
 func summarize(m *measurement, r *rates) *statsapi.Summary {
-	s := &statsapi.Summary{Pods: []statsapi.PodStats{}}
-	known := map[string]bool{}
+	s := &statsapi.Summary{Pods: make([]statsapi.PodStats, 0, len(m.pods))}
 	for _, pod := range m.pods {
-		known[string(pod.UID)] = true
 		s.Pods = append(s.Pods, podStats(m, r, pod))
 	}
 	var unknown []string
 	for uid := range m.usage {
-		if !known[string(uid)] {
+		if m.byUID[uid] == nil {
 			unknown = append(unknown, string(uid))
 		}
 	}
@@ -42,11 +42,11 @@ func summarize(m *measurement, r *rates) *statsapi.Summary {
 }
 
 func nodeStats(m *measurement, r *rates) statsapi.NodeStats {
-	u := m.machine
+	u := &m.machine
 	at := metav1.NewTime(m.at)
 	node := statsapi.NodeStats{NodeName: m.node, StartTime: metav1.NewTime(u.Boot)}
 	if u.CPU > 0 {
-		node.CPU = cpuStats(r, "node", stats.CPU{At: m.at, UsageNanoseconds: uint64(u.CPU)})
+		node.CPU = new(usageFields).cpuStats(r, counterKey{name: "node"}, &stats.CPU{At: m.at, UsageNanoseconds: uint64(u.CPU)})
 	}
 	if u.Memory.Used > 0 {
 		node.Memory = &statsapi.MemoryStats{
@@ -57,7 +57,7 @@ func nodeStats(m *measurement, r *rates) statsapi.NodeStats {
 	}
 	node.IO = addPressure(node.CPU, node.Memory, m.at, m.pressure.machine)
 	if !m.self.CPU.At.IsZero() {
-		self := containerStats(r, "kubelet", &m.self)
+		self := containerStats(r, counterKey{name: "kubelet"}, &m.self)
 		self.StartTime = metav1.NewTime(m.began)
 		node.SystemContainers = append(node.SystemContainers, self)
 	}
@@ -69,9 +69,8 @@ func nodeStats(m *measurement, r *rates) statsapi.NodeStats {
 	if d.rlimit.MaxPID != nil {
 		node.Rlimit = &d.rlimit
 	}
-	if node.Fs = d.node.stats(); node.Fs != nil {
-		used, inodes := d.node.used()
-		node.Fs.UsedBytes, node.Fs.InodesUsed = &used, &inodes
+	if d.node.bytes > 0 {
+		node.Fs = d.node.stats()
 	}
 	if d.images != nil {
 		images := fsStats(d.system(d.images.Mountpoint), d.images.At, d.images.UsedBytes, d.images.InodesUsed)
@@ -86,8 +85,9 @@ func networkStats(all []host.Interface, at time.Time) *statsapi.NetworkStats {
 	if len(all) == 0 {
 		return nil
 	}
-	n := &statsapi.NetworkStats{Time: metav1.NewTime(at)}
-	for _, i := range all {
+	n := &statsapi.NetworkStats{Time: metav1.NewTime(at), Interfaces: make([]statsapi.InterfaceStats, 0, len(all))}
+	for k := range all {
+		i := &all[k]
 		one := statsapi.InterfaceStats{Name: i.Name, RxBytes: &i.ReceivedBytes, RxErrors: &i.ReceiveErrors, TxBytes: &i.SentBytes, TxErrors: &i.SendErrors}
 		n.Interfaces = append(n.Interfaces, one)
 		if i.IsDefault {
@@ -100,13 +100,15 @@ func networkStats(all []host.Interface, at time.Time) *statsapi.NetworkStats {
 // podStats returns the usage of one pod.
 func podStats(m *measurement, r *rates, pod *v1.Pod) statsapi.PodStats {
 	p := statsapi.PodStats{
-		PodRef:     statsapi.PodReference{Namespace: pod.Namespace, Name: pod.Name, UID: string(pod.UID)},
-		Containers: []statsapi.ContainerStats{},
+		PodRef: statsapi.PodReference{Namespace: pod.Namespace, Name: pod.Name, UID: string(pod.UID)},
 	}
 	if pod.Status.StartTime != nil {
 		p.StartTime = *pod.Status.StartTime
 	}
-	if st := m.usage[pod.UID]; st != nil {
+	st := m.usage[pod.UID]
+	if st == nil {
+		p.Containers = []statsapi.ContainerStats{}
+	} else {
 		addUsage(&p, r, pod, st)
 		for i := range p.Containers { // in the order of the runtime
 			c := &p.Containers[i]
@@ -125,24 +127,27 @@ func podStats(m *measurement, r *rates, pod *v1.Pod) statsapi.PodStats {
 
 // addUsage adds processor time, memory and swap.
 func addUsage(p *statsapi.PodStats, r *rates, pod *v1.Pod, st *stats.Pod) {
+	p.Containers = make([]statsapi.ContainerStats, 0, len(st.Containers))
 	for i := range st.Containers {
 		c := &st.Containers[i]
-		one := containerStats(r, c.ID.String(), c)
-		status := containerStatus(pod, c.ID.String())
+		one := containerStats(r, counterKey{name: c.ID.ID}, c)
+		status := containerStatus(pod, c.ID)
 		if status != nil && status.State.Running != nil {
 			one.StartTime = status.State.Running.StartedAt
 		}
 		setAvailable(one.Memory, memoryLimit(pod, c.Name, status))
 		p.Containers = append(p.Containers, one)
 	}
-	p.CPU, p.Memory, p.Swap = sums(p.Containers)
-	if !st.CPU.At.IsZero() {
-		p.CPU = cpuStats(r, "pod "+string(st.UID), st.CPU)
+	whole := &usageFields{}
+	if p.CPU = whole.cpuStats(r, counterKey{pod: st.UID}, &st.CPU); p.CPU == nil {
+		p.CPU = sumCPU(p.Containers)
 	}
-	if !st.Memory.At.IsZero() {
-		p.Memory = memoryStats(st.Memory)
+	if p.Memory = whole.memoryStats(&st.Memory); p.Memory == nil {
+		p.Memory = sumMemory(p.Containers)
+	} else {
 		setAvailable(p.Memory, podMemoryLimit(pod))
 	}
+	p.Swap = sumSwap(p.Containers)
 }
 
 // podMemoryLimit returns the limit of a pod's cgroup, 0 without a limit.
@@ -154,7 +159,7 @@ func podMemoryLimit(pod *v1.Pod) uint64 {
 // than that of the runtime.
 func addRuntimeUsage(p *statsapi.PodStats, st *stats.Pod, known Network) {
 	p.Network = networkStats(known.Interfaces, known.At)
-	if n := st.Network; p.Network == nil && !n.At.IsZero() {
+	if n := &st.Network; p.Network == nil && !n.At.IsZero() {
 		one := statsapi.InterfaceStats{Name: n.Interface, RxBytes: &n.Received, RxErrors: &n.ReceiveErrors, TxBytes: &n.Sent, TxErrors: &n.TransmissionErrors}
 		p.Network = &statsapi.NetworkStats{Time: metav1.NewTime(n.At), InterfaceStats: one, Interfaces: []statsapi.InterfaceStats{one}}
 	}
@@ -163,45 +168,58 @@ func addRuntimeUsage(p *statsapi.PodStats, st *stats.Pod, known Network) {
 	}
 }
 
-// sums returns the sums over containers. A sum without a single value is absent.
-func sums(all []statsapi.ContainerStats) (cpu *statsapi.CPUStats, memory *statsapi.MemoryStats, swap *statsapi.SwapStats) {
+// sumCPU returns the sum over containers. A sum without a single value is absent.
+func sumCPU(all []statsapi.ContainerStats) (sum *statsapi.CPUStats) {
 	for i := range all {
-		c := &all[i]
-		if c.CPU != nil {
-			if cpu == nil {
-				cpu = &statsapi.CPUStats{}
+		if c := all[i].CPU; c != nil {
+			if sum == nil {
+				sum = &statsapi.CPUStats{}
 			}
-			cpu.Time = later(cpu.Time, c.CPU.Time)
-			add(&cpu.UsageCoreNanoSeconds, c.CPU.UsageCoreNanoSeconds)
-			add(&cpu.UsageNanoCores, c.CPU.UsageNanoCores)
-		}
-		if c.Memory != nil {
-			if memory == nil {
-				memory = &statsapi.MemoryStats{}
-			}
-			memory.Time = later(memory.Time, c.Memory.Time)
-			add(&memory.UsageBytes, c.Memory.UsageBytes)
-			add(&memory.WorkingSetBytes, c.Memory.WorkingSetBytes)
-			add(&memory.RSSBytes, c.Memory.RSSBytes)
-			add(&memory.PageFaults, c.Memory.PageFaults)
-			add(&memory.MajorPageFaults, c.Memory.MajorPageFaults)
-		}
-		if c.Swap != nil {
-			if swap == nil {
-				swap = &statsapi.SwapStats{}
-			}
-			swap.Time = later(swap.Time, c.Swap.Time)
-			add(&swap.SwapUsageBytes, c.Swap.SwapUsageBytes)
-			add(&swap.SwapAvailableBytes, c.Swap.SwapAvailableBytes)
+			sum.Time = later(sum.Time, c.Time)
+			add(&sum.UsageCoreNanoSeconds, c.UsageCoreNanoSeconds)
+			add(&sum.UsageNanoCores, c.UsageNanoCores)
 		}
 	}
-	return cpu, memory, swap
+	return sum
+}
+
+// sumMemory is like sumCPU.
+func sumMemory(all []statsapi.ContainerStats) (sum *statsapi.MemoryStats) {
+	for i := range all {
+		if m := all[i].Memory; m != nil {
+			if sum == nil {
+				sum = &statsapi.MemoryStats{}
+			}
+			sum.Time = later(sum.Time, m.Time)
+			add(&sum.UsageBytes, m.UsageBytes)
+			add(&sum.WorkingSetBytes, m.WorkingSetBytes)
+			add(&sum.RSSBytes, m.RSSBytes)
+			add(&sum.PageFaults, m.PageFaults)
+			add(&sum.MajorPageFaults, m.MajorPageFaults)
+		}
+	}
+	return sum
+}
+
+// sumSwap is like sumCPU.
+func sumSwap(all []statsapi.ContainerStats) (sum *statsapi.SwapStats) {
+	for i := range all {
+		if s := all[i].Swap; s != nil {
+			if sum == nil {
+				sum = &statsapi.SwapStats{}
+			}
+			sum.Time = later(sum.Time, s.Time)
+			add(&sum.SwapUsageBytes, s.SwapUsageBytes)
+			add(&sum.SwapAvailableBytes, s.SwapAvailableBytes)
+		}
+	}
+	return sum
 }
 
 // allPods returns the usage of all pods as a system container: that of their cgroup, or else the sum.
 func allPods(m *measurement, r *rates, pods []statsapi.PodStats) statsapi.ContainerStats {
 	if all := &m.all; !all.CPU.At.IsZero() && !all.Memory.At.IsZero() {
-		whole := containerStats(r, "pods", &all.Container)
+		whole := containerStats(r, counterKey{name: "pods"}, &all.Container)
 		whole.Swap.SwapAvailableBytes = nil // there is no limit
 		whole.StartTime = metav1.NewTime(all.made)
 		setAvailable(whole.Memory, all.limit)
@@ -213,42 +231,59 @@ func allPods(m *measurement, r *rates, pods []statsapi.PodStats) statsapi.Contai
 		asContainers = append(asContainers, statsapi.ContainerStats{CPU: pods[i].CPU, Memory: pods[i].Memory, Swap: pods[i].Swap})
 	}
 	sum := statsapi.ContainerStats{Name: statsapi.SystemContainerPods}
-	sum.CPU, sum.Memory, sum.Swap = sums(asContainers)
+	sum.CPU, sum.Memory, sum.Swap = sumCPU(asContainers), sumMemory(asContainers), sumSwap(asContainers)
 	return sum
 }
 
-func containerStats(r *rates, key string, c *stats.Container) statsapi.ContainerStats {
-	return statsapi.ContainerStats{Name: c.Name, CPU: cpuStats(r, key, c.CPU), Memory: memoryStats(c.Memory), Swap: swapStats(c.Swap)}
+func containerStats(r *rates, key counterKey, c *stats.Container) statsapi.ContainerStats {
+	u := &usageFields{}
+	return statsapi.ContainerStats{Name: c.Name, CPU: u.cpuStats(r, key, &c.CPU), Memory: u.memoryStats(&c.Memory), Swap: u.swapStats(&c.Swap)}
+}
+
+// usageFields holds the processor time, memory and swap of a pod or container, which the Summary
+// API has behind pointers, in a single allocation. Values that are not computed stay in the
+// measurement, which the Summary points to.
+type usageFields struct {
+	cpu                statsapi.CPUStats
+	nanoseconds, cores uint64
+	memory             statsapi.MemoryStats
+	swap               statsapi.SwapStats
 }
 
 // cpuStats observes the counter called key. A value without a time is absent.
-func cpuStats(r *rates, key string, c stats.CPU) *statsapi.CPUStats {
+func (u *usageFields) cpuStats(r *rates, key counterKey, c *stats.CPU) *statsapi.CPUStats {
 	if c.At.IsZero() {
 		return nil
 	}
-	ns, rate := r.observe(key, sample{c.At, c.UsageNanoseconds})
-	return &statsapi.CPUStats{Time: metav1.NewTime(c.At), UsageCoreNanoSeconds: &ns, UsageNanoCores: rate}
+	known := false
+	u.nanoseconds, u.cores, known = r.observe(key, sample{c.At, c.UsageNanoseconds})
+	u.cpu = statsapi.CPUStats{Time: metav1.NewTime(c.At), UsageCoreNanoSeconds: &u.nanoseconds}
+	if known {
+		u.cpu.UsageNanoCores = &u.cores
+	}
+	return &u.cpu
 }
 
-func memoryStats(m stats.Memory) *statsapi.MemoryStats {
+func (u *usageFields) memoryStats(m *stats.Memory) *statsapi.MemoryStats {
 	if m.At.IsZero() {
 		return nil
 	}
-	out := &statsapi.MemoryStats{
-		Time: metav1.NewTime(m.At), UsageBytes: reported(m.Usage), WorkingSetBytes: &m.WorkingSet,
-		RSSBytes: reported(m.RSS), PageFaults: reported(m.PageFaults),
+	u.memory = statsapi.MemoryStats{
+		Time: metav1.NewTime(m.At), UsageBytes: reported(&m.Usage), WorkingSetBytes: &m.WorkingSet,
+		RSSBytes: reported(&m.RSS), PageFaults: reported(&m.PageFaults),
 	}
-	if out.PageFaults != nil { // of which none may be major
-		out.MajorPageFaults = &m.MajorPageFaults
+	if u.memory.PageFaults != nil { // of which none may be major
+		u.memory.MajorPageFaults = &m.MajorPageFaults
 	}
-	return out
+	return &u.memory
 }
 
-func swapStats(s stats.Swap) *statsapi.SwapStats {
+func (u *usageFields) swapStats(s *stats.Swap) *statsapi.SwapStats {
 	if s.At.IsZero() {
 		return nil
 	}
-	return &statsapi.SwapStats{Time: metav1.NewTime(s.At), SwapUsageBytes: &s.Used, SwapAvailableBytes: &s.Available}
+	u.swap = statsapi.SwapStats{Time: metav1.NewTime(s.At), SwapUsageBytes: &s.Used, SwapAvailableBytes: &s.Available}
+	return &u.swap
 }
 
 // setAvailable sets the memory up to the limit. Without a limit it is absent.
@@ -273,7 +308,7 @@ func memoryLimit(pod *v1.Pod, name string, status *v1.ContainerStatus) uint64 {
 
 // containerSpec returns the container of that name in the pod spec, or nil.
 func containerSpec(pod *v1.Pod, name string) *v1.Container {
-	for _, list := range [][]v1.Container{pod.Spec.Containers, pod.Spec.InitContainers} {
+	for _, list := range [...][]v1.Container{pod.Spec.Containers, pod.Spec.InitContainers} {
 		for i := range list {
 			if list[i].Name == name {
 				return &list[i]
@@ -284,10 +319,10 @@ func containerSpec(pod *v1.Pod, name string) *v1.Container {
 }
 
 // containerStatus returns the status of the container with that ID, or nil.
-func containerStatus(pod *v1.Pod, id string) *v1.ContainerStatus {
-	for _, list := range [][]v1.ContainerStatus{pod.Status.ContainerStatuses, pod.Status.InitContainerStatuses, pod.Status.EphemeralContainerStatuses} {
+func containerStatus(pod *v1.Pod, id runtime.ContainerID) *v1.ContainerStatus {
+	for _, list := range [...][]v1.ContainerStatus{pod.Status.ContainerStatuses, pod.Status.InitContainerStatuses, pod.Status.EphemeralContainerStatuses} {
 		for i := range list {
-			if list[i].ContainerID == id {
+			if name, own, _ := strings.Cut(list[i].ContainerID, "://"); own == id.ID && name == id.Runtime {
 				return &list[i]
 			}
 		}
@@ -296,23 +331,23 @@ func containerStatus(pod *v1.Pod, id string) *v1.ContainerStatus {
 }
 
 // reported returns nil for 0, which stands for a value that was not reported.
-func reported(n uint64) *uint64 {
-	if n == 0 {
+func reported(n *uint64) *uint64 {
+	if *n == 0 {
 		return nil
 	}
-	return &n
+	return n
 }
 
 // add adds n to a sum, which may be nil. A nil n adds nothing.
 func add(sum **uint64, n *uint64) {
-	if n == nil {
-		return
+	switch {
+	case n == nil:
+	case *sum == nil:
+		total := *n
+		*sum = &total
+	default:
+		**sum += *n
 	}
-	total := *n
-	if *sum != nil {
-		total += **sum
-	}
-	*sum = &total
 }
 
 func later(a, b metav1.Time) metav1.Time {

@@ -4,7 +4,7 @@ package nodestats
 
 import (
 	"cmp"
-	"maps"
+	"slices"
 	"time"
 
 	v1 "k8s.io/api/core/v1"
@@ -13,6 +13,7 @@ import (
 	statsapi "k8s.io/kubelet/pkg/apis/stats/v1alpha1"
 
 	"github.com/keelson-dev/keelson/internal/diskuse"
+	"github.com/keelson-dev/keelson/runtime/stats"
 )
 
 // addDisks adds root file systems, logs, volumes, and the sum of the ephemeral storage.
@@ -27,23 +28,26 @@ func addDisks(p *statsapi.PodStats, m *measurement, pod *v1.Pod) {
 				p.Containers[i].Rootfs = fsStats(d.system(layer.Mountpoint), layer.At, layer.UsedBytes, layer.InodesUsed)
 				plus(layer.UsedBytes, layer.InodesUsed)
 			}
-			if u, known := folders.logs[p.Containers[i].Name]; known {
+			if u := folders.log(p.Containers[i].Name); u != nil {
 				p.Containers[i].Logs = fsStats(d.logs, u.At, u.Bytes, u.Inodes)
 			}
 		}
 	}
-	for _, u := range folders.logs { // also of containers that do not run
-		plus(u.Bytes, u.Inodes)
+	for i := range folders.logs { // also of containers that do not run
+		plus(folders.logs[i].used.Bytes, folders.logs[i].used.Inodes)
+	}
+	if n := len(folders.volumes); n > 0 {
+		p.VolumeStats = make([]statsapi.VolumeStats, 0, n)
 	}
 	for i := range pod.Spec.Volumes {
 		spec := &pod.Spec.Volumes[i]
 		claim := claimOf(pod, spec)
-		v, known := folders.volumes[folderKey(cmp.Or(folders.names[spec.Name], spec.Name), claim != nil || spec.CSI != nil)]
-		if !known {
+		v := folders.volume(cmp.Or(folders.names[spec.Name], spec.Name), claim != nil || spec.CSI != nil)
+		if v == nil {
 			continue
 		}
 		one := v.stats()
-		p.VolumeStats = append(p.VolumeStats, statsapi.VolumeStats{Name: spec.Name, FsStats: one, PVCRef: claim})
+		p.VolumeStats = append(p.VolumeStats, statsapi.VolumeStats{Name: spec.Name, FsStats: *one, PVCRef: claim})
 		if isLocalEphemeral(spec) {
 			plus(*one.UsedBytes, *one.InodesUsed)
 		}
@@ -58,57 +62,49 @@ func endedLogs(m *measurement) map[types.UID]DiskUsage {
 	}
 	all := map[types.UID]DiskUsage{}
 	for uid, folders := range m.disks.folders {
-		logs := maps.Clone(folders.logs)
-		if st := m.usage[uid]; st != nil {
-			for i := range st.Containers {
-				delete(logs, st.Containers[i].Name)
+		st := m.usage[uid]
+		for i := range folders.logs {
+			log := &folders.logs[i]
+			if runs := st != nil && slices.ContainsFunc(st.Containers, func(c stats.Container) bool { return c.Name == log.name }); !runs {
+				all[uid] = DiskUsage{all[uid].Bytes + log.used.Bytes, all[uid].Inodes + log.used.Inodes}
 			}
-		}
-		for _, u := range logs {
-			all[uid] = DiskUsage{all[uid].Bytes + u.Bytes, all[uid].Inodes + u.Inodes}
 		}
 	}
 	return all
 }
 
 // stats returns the usage of a volume.
-func (v volume) stats() statsapi.FsStats {
-	used, inodes := v.used.Bytes, v.used.Inodes
-	at := v.used.At
+func (v *volume) stats() *statsapi.FsStats {
 	if v.whole {
-		used, inodes = v.system.used()
-		at = v.system.at
+		return v.system.stats()
 	}
-	return *fsStats(v.system, at, used, inodes)
+	return fsStats(v.system, v.used.At, v.used.Bytes, v.used.Inodes)
+}
+
+// fileSystemFields holds a statsapi.FsStats with its values, in a single allocation.
+type fileSystemFields struct {
+	statsapi.FsStats
+	capacity, available, inodes, inodesFree, used, inodesUsed uint64
 }
 
 // fsStats returns the usage of a part of a file system. If the file system is unknown, its capacity
 // is absent.
 func fsStats(s fileSystem, at time.Time, used, inodesUsed uint64) *statsapi.FsStats {
-	out := s.stats()
-	if out == nil {
-		out = &statsapi.FsStats{}
+	f := &fileSystemFields{
+		capacity: uint64(s.bytes), available: uint64(s.available), inodes: uint64(s.inodes), inodesFree: uint64(s.inodesFree),
+		used: used, inodesUsed: inodesUsed,
 	}
-	out.Time = metav1.NewTime(at)
-	out.UsedBytes, out.InodesUsed = &used, &inodesUsed
-	return out
+	f.Time, f.UsedBytes, f.InodesUsed = metav1.NewTime(at), &f.used, &f.inodesUsed
+	if s.bytes != 0 {
+		f.CapacityBytes, f.AvailableBytes = &f.capacity, &f.available
+		if s.inodes > 0 { // else the file system has no limit
+			f.Inodes, f.InodesFree = &f.inodes, &f.inodesFree
+		}
+	}
+	return &f.FsStats
 }
 
-// stats returns the capacity of a file system, nil if it is unknown.
+// stats returns the usage of the whole file system. Space reserved for root counts as used.
 func (s fileSystem) stats() *statsapi.FsStats {
-	if s.bytes == 0 {
-		return nil
-	}
-	bytes, available := uint64(s.bytes), uint64(s.available)
-	out := &statsapi.FsStats{Time: metav1.NewTime(s.at), CapacityBytes: &bytes, AvailableBytes: &available}
-	if s.inodes > 0 { // else the file system has no limit
-		inodes, free := uint64(s.inodes), uint64(s.inodesFree)
-		out.Inodes, out.InodesFree = &inodes, &free
-	}
-	return out
-}
-
-// used returns the used bytes of the whole file system. Space reserved for root counts as used.
-func (s fileSystem) used() (bytes, inodes uint64) {
-	return uint64(max(s.bytes-s.available, 0)), uint64(max(s.inodes-s.inodesFree, 0))
+	return fsStats(s, s.at, uint64(max(s.bytes-s.available, 0)), uint64(max(s.inodes-s.inodesFree, 0)))
 }

@@ -54,7 +54,8 @@ func TestSummaryFillsTheFieldsOfTheKubelet(t *testing.T) {
 		m.disks.systems["/layers"] = fileSystem{epoch, 2000, 500, 10, 5}
 		most, used := int64(9), int64(5)
 		m.disks.rlimit = statsapi.RlimitStats{Time: metav1.NewTime(epoch), MaxPID: &most, NumOfRunningProcesses: &used}
-		m.disks.folders["1"].volumes["/data"] = volume{whole: true, system: fileSystem{epoch, 80, 20, 5, 2}}
+		one := m.disks.folders["1"]
+		one.volume("data", true).system = fileSystem{epoch, 80, 20, 5, 2}
 		return m
 	}
 	var r rates

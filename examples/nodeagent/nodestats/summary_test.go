@@ -57,7 +57,7 @@ func example(at time.Time) *measurement {
 	}
 	waiting := &v1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "waiting", UID: "2"}}
 	return &measurement{
-		at: at, node: "n", memory: 8000, pods: []*v1.Pod{web, waiting},
+		at: at, node: "n", memory: 8000, pods: []*v1.Pod{web, waiting}, byUID: map[types.UID]*v1.Pod{"1": web, "2": waiting},
 		machine: host.Usage{
 			Boot: epoch.Add(-time.Hour), CPU: 100*time.Second + 2*at.Sub(epoch), SwapUsed: 7, SwapFree: 9,
 			Memory:     host.MemoryUsage{Used: 6000, WorkingSet: 5000, Available: 3000, Anonymous: 4000, PageFaults: 11, MajorPageFaults: 12},
@@ -86,17 +86,17 @@ func example(at time.Time) *measurement {
 			systems: map[string]fileSystem{"/layers": {epoch, 2000, 500, 0, 0}},
 			folders: map[types.UID]podFolders{
 				"1": {
-					logs: map[string]diskuse.Usage{"main": used(8, 2), "ended": used(16, 1)},
-					volumes: map[string]volume{
-						"scratch": {used: used(100, 10), system: fileSystem{epoch, 1000, 300, 100, 40}},
-						"memory":  {whole: true, system: fileSystem{epoch, 50, 20, 10, 7}},
+					logs: []logFolder{{"main", used(8, 2)}, {"ended", used(16, 1)}},
+					volumes: []volume{
+						{name: "scratch", used: used(100, 10), system: fileSystem{epoch, 1000, 300, 100, 40}},
+						{name: "memory", whole: true, system: fileSystem{epoch, 50, 20, 10, 7}},
 						// PersistentVolumes with the names of other volumes of the pod.
-						"/scratch": {whole: true, system: fileSystem{epoch, 90, 30, 0, 0}},
-						"/data":    {whole: true, system: fileSystem{epoch, 80, 20, 0, 0}},
+						{name: "scratch", isPersistent: true, whole: true, system: fileSystem{epoch, 90, 30, 0, 0}},
+						{name: "data", isPersistent: true, whole: true, system: fileSystem{epoch, 80, 20, 0, 0}},
 					},
 					names: map[string]string{"scratch": "scratch", "memory": "memory", "data": "scratch", "own": "data"},
 				},
-				"2": {logs: map[string]diskuse.Usage{"main": used(32, 1)}},
+				"2": {logs: []logFolder{{"main", used(32, 1)}}},
 			},
 		},
 	}

@@ -28,7 +28,12 @@ type Labels struct{ text string }
 // With returns the labels and further ones, given as names and values in turn. Names must be valid
 // and different. Values may be any text.
 func (l Labels) With(pairs ...string) Labels {
+	size := len(l.text)
+	for i, text := range pairs {
+		size += len(text) + 2*(1+i%2) // the signs around names and values, if no value is escaped
+	}
 	var b strings.Builder
+	b.Grow(size)
 	b.WriteString(l.text)
 	for i := 0; i+1 < len(pairs); i += 2 {
 		if b.Len() > 0 {
@@ -73,12 +78,21 @@ var helpEscaper = strings.NewReplacer(`\`, `\\`, "\n", `\n`)
 
 // Sample writes a value of the metric. A time that is not zero is the time of the measurement.
 func (w *Writer) Sample(l Labels, value float64, at time.Time) {
+	w.SampleWith(l, Labels{}, value, at)
+}
+
+// SampleWith is like Sample, with further labels, which have other names.
+func (w *Writer) SampleWith(l, more Labels, value float64, at time.Time) {
 	w.line = append(w.line[:0], w.head...)
 	w.head = ""
 	w.line = append(w.line, w.name...)
-	if l.text != "" {
+	if l.text != "" || more.text != "" {
 		w.line = append(w.line, '{')
 		w.line = append(w.line, l.text...)
+		if l.text != "" && more.text != "" {
+			w.line = append(w.line, ',')
+		}
+		w.line = append(w.line, more.text...)
 		w.line = append(w.line, '}')
 	}
 	w.line = append(w.line, ' ')

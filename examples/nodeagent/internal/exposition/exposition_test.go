@@ -24,6 +24,8 @@ func TestWriter(t *testing.T) {
 	w.Metric("cpu_seconds_total", exposition.Counter, "Time\nof \\ processors.")
 	w.Sample(pod, 1.5, time.UnixMilli(1700000000123))
 	w.Sample(pod.With("container", `a"b\c`+"\n"), 1e-9, time.Time{})
+	w.SampleWith(pod, exposition.Labels{}.With("cpu", "total"), 2, time.Time{})
+	w.SampleWith(exposition.Labels{}, exposition.Labels{}.With("cpu", "total"), 3, time.Time{})
 	w.Metric("nothing", exposition.Gauge, "Left out.")
 	w.Metric("up", exposition.Gauge, "")
 	w.Sample(exposition.Labels{}, math.Inf(1), time.Time{})
@@ -32,6 +34,8 @@ func TestWriter(t *testing.T) {
 # TYPE cpu_seconds_total counter
 cpu_seconds_total{pod="web",namespace="default"} 1.5 1700000000123
 cpu_seconds_total{pod="web",namespace="default",container="a\"b\\c\n"} 1e-09
+cpu_seconds_total{pod="web",namespace="default",cpu="total"} 2
+cpu_seconds_total{cpu="total"} 3
 # HELP up 
 # TYPE up gauge
 up +Inf

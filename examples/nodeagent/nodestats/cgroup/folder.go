@@ -24,9 +24,7 @@ func (f folder) read(name string, buffer []byte) []byte {
 
 // value returns the number that is a file, and false if there is no such file.
 func (f folder) value(name string) (n uint64, ok bool) {
-	var buffer [kernelfile.Size]byte
-	data := f.read(name, buffer[:])
-	return kernelfile.Number(data), len(data) > 0
+	return kernelfile.Value(string(f) + "/" + name)
 }
 
 func (f folder) number(name string) uint64 {

@@ -26,7 +26,7 @@ type Tree struct {
 // New returns the Tree of the cgroup file systems below root, usually /sys/fs/cgroup.
 func New(root string) *Tree {
 	_, err := os.Stat(filepath.Join(root, "cgroup.controllers"))
-	return &Tree{root: root, unified: err == nil, paths: map[string]string{}}
+	return &Tree{root: filepath.Clean(root), unified: err == nil, paths: map[string]string{}}
 }
 
 // initialNamespace is the kernel's constant for the cgroup namespace of the machine.
@@ -88,12 +88,13 @@ func idIn(name string) string {
 	return id
 }
 
-// controller returns the top folder of a controller.
+// controller returns the top folder of a controller. Paths of cgroups are appended to it as they
+// are.
 func (t *Tree) controller(name string) string {
 	if t.unified {
 		return t.root
 	}
-	return filepath.Join(t.root, name)
+	return t.root + "/" + name
 }
 
 // Path returns the path of a container's cgroup, with a leading slash, or "" if it is not known.
@@ -107,7 +108,7 @@ func (t *Tree) Process(id string) int {
 		return 0
 	}
 	var buffer [kernelfile.Size]byte
-	raw, err := kernelfile.Append(buffer[:0], filepath.Join(t.controller("memory"), p, "cgroup.procs"))
+	raw, err := kernelfile.Append(buffer[:0], t.controller("memory")+p+"/cgroup.procs")
 	if err != nil {
 		return 0
 	}

@@ -68,11 +68,11 @@ func (t *Tree) Usage(id string) (u Usage, ok bool) {
 	if p == "" {
 		return u, false
 	}
-	if _, err := os.Stat(filepath.Join(t.controller("memory"), p)); err != nil {
+	if _, err := os.Stat(t.controller("memory") + p); err != nil {
 		return u, false
 	}
 	if t.unified {
-		return t.unifiedUsage(folder(filepath.Join(t.root, p))), true
+		return t.unifiedUsage(folder(t.root + p)), true
 	}
 	return t.legacyUsage(p), true
 }
@@ -163,7 +163,7 @@ func (t *Tree) Tasks(id string) uint64 {
 	if p == "" {
 		return 0
 	}
-	return folder(filepath.Join(t.controller("pids"), p)).number("pids.current")
+	return folder(t.controller("pids") + p).number("pids.current")
 }
 
 func (t *Tree) unifiedUsage(dir folder) (u Usage) {
@@ -226,7 +226,7 @@ func (u *Usage) countPeriods(key []byte, n uint64) {
 // legacyUsage reads the controllers of cgroup version 1.
 func (t *Tree) legacyUsage(p string) (u Usage) {
 	const tick = 10 * time.Millisecond // USER_HZ is 100 on all architectures of Go
-	in := func(controller string) folder { return folder(filepath.Join(t.controller(controller), p)) }
+	in := func(controller string) folder { return folder(t.controller(controller) + p) }
 	var buffer [kernelfile.Size]byte
 	for key, n, rest := nextCounter(in("cpuacct").read("cpuacct.stat", buffer[:])); len(key) > 0; key, n, rest = nextCounter(rest) {
 		switch string(key) {

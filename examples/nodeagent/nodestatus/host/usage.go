@@ -149,9 +149,29 @@ func (m Machine) Interfaces(process string) []Interface {
 
 // defaultInterface returns the name of the interface with the first default route of IPv4.
 func (m Machine) defaultInterface(process string) string {
-	for name, value := range words(m.read("proc/" + process + "/net/route")) {
-		if f := strings.Fields(value); len(f) > 6 && f[0] == "00000000" && f[6] == "00000000" { // destination and mask
-			return name
+	var buffer [kernelfile.Size]byte
+	data, err := kernelfile.Append(buffer[:0], cmp.Or(m.Root, "/")+"/proc/"+process+"/net/route")
+	if err != nil {
+		return ""
+	}
+	const destination, mask, everywhere = 1, 7, "00000000"
+	for len(data) > 0 {
+		var line []byte
+		line, data = kernelfile.Line(data)
+		name, rest := kernelfile.Word(line)
+		isDefault := false
+		for column := destination; column <= mask; column++ {
+			var word []byte
+			word, rest = kernelfile.Word(rest)
+			switch isZero := string(word) == everywhere; column {
+			case destination:
+				isDefault = isZero
+			case mask:
+				isDefault = isDefault && isZero
+			}
+		}
+		if isDefault {
+			return string(name)
 		}
 	}
 	return ""
