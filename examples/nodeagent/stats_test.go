@@ -149,7 +149,6 @@ func TestUsageIsServed(t *testing.T) {
 		assert.Positive(t, series(metrics, "pod_memory_working_set_bytes", of[1:]...).GetGauge().GetValue())
 		assert.Positive(t, series(metrics, "node_cpu_usage_seconds_total").GetCounter().GetValue())
 		assert.Positive(t, series(metrics, "node_memory_working_set_bytes").GetGauge().GetValue())
-		assert.Zero(t, series(metrics, "scrape_error").GetGauge().GetValue())
 		assert.Zero(t, series(metrics, "resource_scrape_error").GetGauge().GetValue())
 		s.checkContainerMetrics()
 	})

@@ -5,6 +5,7 @@ package nodestats
 import (
 	"cmp"
 	"io"
+	"os"
 	goruntime "runtime"
 	"time"
 
@@ -13,6 +14,7 @@ import (
 	"github.com/keelson-dev/keelson/examples/nodeagent/internal/exposition"
 	"github.com/keelson-dev/keelson/examples/nodeagent/nodestats/cgroup"
 	"github.com/keelson-dev/keelson/examples/nodeagent/nodestatus/host"
+	"github.com/keelson-dev/keelson/internal/quantities"
 	"github.com/keelson-dev/keelson/runtime/stats"
 )
 
@@ -303,7 +305,8 @@ func writeSpecs(out *exposition.Writer, all []container) {
 		if c.spec == nil {
 			return 0, time.Time{}, false
 		}
-		return c.spec.Resources.Limits.Memory().AsApproximateFloat64(), time.Time{}, true
+		limit := quantities.Value(*c.spec.Resources.Limits.Memory())
+		return float64(limit - limit%int64(os.Getpagesize())), time.Time{}, true // the kernel limits whole pages
 	})
 }
 

@@ -29,6 +29,7 @@ func exampleSnapshot() *Snapshot {
 	m := example(epoch)
 	web := m.pods[0].DeepCopy()
 	web.Spec.Containers[0].Resources.Limits[v1.ResourceCPU] = resource.MustParse("500m")
+	web.Spec.Containers[0].Resources.Limits[v1.ResourceMemory] = resource.MustParse("1000000") // not whole pages
 	web.Status.ContainerStatuses[0].Image = "registry.example/web:1"
 	return &Snapshot{
 		At: epoch, Machine: m.machine, MemoryCapacity: 8000, Pods: map[types.UID]*v1.Pod{"1": web}, Containers: []stats.Pod{*m.usage["1"], *m.usage["3"]},
@@ -67,7 +68,7 @@ func TestContainerMetrics(t *testing.T) {
 		`container_network_transmit_bytes_total{` + node + `,interface="eth0"} 3` + millis,
 		"container_start_time_seconds{" + main + "} 1.69999997e+09" + millis, "container_last_seen{" + main + "} 1.7e+09" + millis, "container_threads{" + main + "} 6" + millis,
 		"container_spec_cpu_quota{" + main + "} 50000\n", "container_spec_cpu_period{" + main + "} 100000\n", "container_spec_cpu_shares{" + main + "} 512\n",
-		"container_spec_memory_limit_bytes{" + main + "} 1000\n",
+		"container_spec_memory_limit_bytes{" + main + "} 999424\n",
 		"container_pressure_cpu_waiting_seconds_total{" + main + "} 5" + millis, "container_pressure_cpu_stalled_seconds_total{" + main + "} 1" + millis,
 	} {
 		assert.Contains(t, text, want)

@@ -13,7 +13,7 @@ import (
 )
 
 // WriteResourceMetrics writes the metrics of /metrics/resource (kubelet 1.36), which metrics-server
-// reads. A Summary of nil stands for a failed measurement: only the errors are written. The error is
+// reads. A Summary of nil stands for a failed measurement: only the error is written. The error is
 // that of w.
 func WriteResourceMetrics(w io.Writer, s *statsapi.Summary) error {
 	out := exposition.NewWriter(w)
@@ -22,10 +22,8 @@ func WriteResourceMetrics(w io.Writer, s *statsapi.Summary) error {
 		failed = 0
 		writeResources(out, s)
 	}
-	for _, name := range []string{"resource_scrape_error", "scrape_error"} { // the second is the older name
-		out.Metric(name, exposition.Gauge, "1 if there was an error while getting container metrics, 0 otherwise")
-		out.Sample(exposition.Labels{}, failed, time.Time{})
-	}
+	out.Metric("resource_scrape_error", exposition.Gauge, "1 if there was an error while getting container metrics, 0 otherwise")
+	out.Sample(exposition.Labels{}, failed, time.Time{})
 	return out.Flush()
 }
 

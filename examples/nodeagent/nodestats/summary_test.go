@@ -214,7 +214,7 @@ func TestResourceMetrics(t *testing.T) {
 		`container_swap_limit_bytes{pod="web",namespace="default",container="main"} 11` + millis,
 		`pod_cpu_usage_seconds_total{pod="web",namespace="default"} 5` + millis,
 		`pod_memory_working_set_bytes{pod="gone",namespace="other"} 90` + millis,
-		"resource_scrape_error 0\n", "\nscrape_error 0\n",
+		"resource_scrape_error 0\n",
 	} {
 		assert.Contains(t, out.String(), want)
 	}
