@@ -33,11 +33,11 @@ var sizes = map[string][]string{
 	},
 	"simulation":                 {"examples/simulation"},
 	"local API, updates, kinds":  {"examples/nodeagent/localapi", "examples/nodeagent/node/updates", "examples/nodeagent/node/podsapi", "podconfig/kinds"},
-	"cgroups, eviction, devices": {"examples/nodeagent/node/cgroups", "examples/nodeagent/node/eviction", "examples/nodeagent/node/pressure", "examples/nodeagent/node/devices", "examples/nodeagent/node/hotplug"},
+	"cgroups, eviction, devices": {"examples/nodeagent/node/cgroups", "examples/nodeagent/node/eviction", "examples/nodeagent/node/pressure", "examples/nodeagent/node/devices", "examples/nodeagent/node/hotplug", "examples/nodeagent/node/hostneeds"},
 	"walls, images without an engine": {
 		"runtime/process/internal/walls", "runtime/process/internal/stage", "runtime/process/confine", "runtime/process/checksecurity", "runtime/process/image", "runtime/imagearchive",
 	},
-	"starts without a program of Go": {"runtime/process/internal/tiny", "runtime/process/internal/doze", "runtime/process/bear"},
+	"starts without a program of Go": {"runtime/process/internal/tiny", "runtime/process/internal/doze", "runtime/process/internal/ending", "runtime/process/bear"},
 	"the program's wiring":           {"examples/nodeagent/"}, // files that are in none of the rows above
 	"the assembly":                   {"examples/nodeagent/node/", "examples/nodeagent/nodestatus/"},
 }
