@@ -48,7 +48,7 @@ func TestImagesInUseNamesMountedImages(t *testing.T) {
 	require.NoError(t, err, "one that is gone meanwhile uses nothing")
 	s.fail("ContainerStatus", codes.Unavailable, "away")
 	_, err = rt.ImagesInUse(t.Context())
-	require.ErrorContains(t, err, "what container "+third.ID+" has mounted", "what is not known is not guessed")
+	require.ErrorContains(t, err, "mounts of container "+third.ID, "what is not known is not guessed")
 	s.inTheWay(nil)
 
 	require.NoError(t, rt.RemoveContainer(t.Context(), mounting))

@@ -19,6 +19,7 @@ import (
 	"github.com/keelson-dev/keelson/examples/nodeagent/node/devices"
 	"github.com/keelson-dev/keelson/examples/nodeagent/node/eviction"
 	"github.com/keelson-dev/keelson/examples/nodeagent/node/feature"
+	"github.com/keelson-dev/keelson/examples/nodeagent/node/hostneeds"
 	"github.com/keelson-dev/keelson/examples/nodeagent/node/loglinks"
 	"github.com/keelson-dev/keelson/examples/nodeagent/node/pressure"
 	"github.com/keelson-dev/keelson/examples/nodeagent/node/shutdown"
@@ -51,6 +52,10 @@ var addedFeatures = map[string]added{
 		addFeatures(o, func(h *feature.Host) []feature.Feature {
 			return []feature.Feature{manager.Feature(h, eviction.HostOptions{NodeName: o.NodeName})}
 		})
+	},
+	"hostneeds": func(_ *testing.T, o *node.Options) {
+		needs := hostneeds.New(hostneeds.Options{Root: o.Root, AppArmor: func() bool { return false }})
+		addFeatures(o, func(*feature.Host) []feature.Feature { return []feature.Feature{needs} })
 	},
 	"loglinks": func(t *testing.T, o *node.Options) {
 		dir, logs := filepath.Join(o.Root, "containers"), filepath.Join(o.Root, "logs")
