@@ -9,6 +9,8 @@ import (
 	"os"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/keelson-dev/keelson/runtime/process/internal/record"
 )
 
@@ -17,6 +19,7 @@ type Holder struct {
 	Args, Env []string
 	Dir       string
 	Files     [record.BornFDs]*os.File
+	Stop      unix.Signal
 }
 
 // Birth is a start under way.
