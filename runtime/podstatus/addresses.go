@@ -91,8 +91,11 @@ func addresses(list []string) []netip.Addr {
 }
 
 // withoutLeadingZeros turns 010.000.000.001 into 10.0.0.1. Some network plugins print such decimal
-// addresses.
+// addresses. In an IPv6 address leading zeros are valid, and 0:0::1 keeps its first part.
 func withoutLeadingZeros(s string) string {
+	if strings.Contains(s, ":") {
+		return s
+	}
 	parts := strings.Split(s, ".")
 	for i, part := range parts {
 		if trimmed := strings.TrimLeft(part, "0"); trimmed != "" || part == "" {

@@ -34,6 +34,7 @@ func TestAddresses(t *testing.T) {
 	}{
 		{"of the sandbox", nil, "sandbox s", []string{v4}, nil, StageSync, v4, "10.0.0.1"},
 		{"normalised", nil, "sandbox s ip=010.000.000.001", []string{v4}, nil, StageSync, v4, "10.0.0.1"},
+		{"IPv6 that begins with a zero", nil, "sandbox s ip=0:0::5", []string{v6}, nil, StageSync, v6, "::5"},
 		{"IPv4 in IPv6 is IPv4", nil, "sandbox s ip=::ffff:10.0.0.1", []string{v4}, nil, StageSync, v4, "10.0.0.1"},
 		{"the node's primary family first", nil, "sandbox s ip=10.0.0.1,fd00::0005", []string{v6, v4}, nil, StageSync, "fd00::1,192.168.0.1", "fd00::5,10.0.0.1"},
 		{"without a node the first one's family", nil, "sandbox s ip=fd00::5,10.0.0.1", nil, nil, StageSync, "", "fd00::5,10.0.0.1"},
@@ -75,7 +76,7 @@ func TestAddresses(t *testing.T) {
 }
 
 func FuzzAddresses(f *testing.F) {
-	for _, s := range []string{"", "10.0.0.1", "010.000.000.001", "0.0.0.0", "00.1.2.3", "1.2.3", "1..2.3", "fd00::1", "::ffff:1.2.3.4", "fe80::1%eth0", "0x1.2.3.4"} {
+	for _, s := range []string{"", "10.0.0.1", "010.000.000.001", "0.0.0.0", "00.1.2.3", "1.2.3", "1..2.3", "fd00::1", "::ffff:1.2.3.4", "fe80::1%eth0", "0x1.2.3.4", "0:0::0"} {
 		f.Add(s)
 	}
 	f.Fuzz(func(t *testing.T, s string) {
