@@ -55,6 +55,22 @@ func TestAgentDiesDuringStart(t *testing.T) {
 	}
 }
 
+// TestStartIsNoLeftover: a main process that has not executed its program has the arguments of its
+// shim, and lives in another folder. It is no orphaned shim, whose container would be killed.
+func TestStartIsNoLeftover(t *testing.T) {
+	for name, opts := range map[string]process.Options{"open": {}, "confined": {Confine: true}} {
+		t.Run(name, func(t *testing.T) {
+			e := newEnv(t)
+			e.rt = e.open(opts)
+			pod := e.pod("exec sleep 1000")
+			id := e.create(pod, e.sandbox(pod), 0)
+			require.NoError(t, process.PauseAt(e.rt, id, process.DieAtRecord, func() {
+				assert.Empty(t, e.leftovers(e.rt))
+			}))
+		})
+	}
+}
+
 // TestNoProgramOfGoStarts: a container without output has a shim that dozes from the start.
 func TestNoProgramOfGoStarts(t *testing.T) {
 	e := newEnv(t)

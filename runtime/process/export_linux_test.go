@@ -20,6 +20,11 @@ const (
 
 // DieAt begins the start of a container and leaves it at a moment, as an agent that is killed does.
 func DieAt(r *Runtime, id runtime.ContainerID, moment int) error {
+	return PauseAt(r, id, moment, func() {})
+}
+
+// PauseAt is DieAt with a call of look while a start waits at DieAtRecord.
+func PauseAt(r *Runtime, id runtime.ContainerID, moment int, look func()) error {
 	s, in, err := r.openContainer(id)
 	if err != nil {
 		return err
@@ -40,8 +45,12 @@ func DieAt(r *Runtime, id runtime.ContainerID, moment int) error {
 	if err := r.conceive(&start, in, lock); err != nil || moment == DieAtFork {
 		return err
 	}
-	if err := start.record(); err != nil || moment == DieAtRecord {
+	if err := start.record(); err != nil {
 		return err
+	}
+	if moment == DieAtRecord {
+		look()
+		return nil
 	}
 	if start.b.Begin() == nil {
 		return errors.New("the program was executed")

@@ -115,7 +115,8 @@ func HoldAt(hint Ref, match Match) (*Handle, error) {
 	return h.prove(func(pid int) bool { return matches(pid, match) })
 }
 
-// Hold is HoldAt, and searches all processes if the hint is wrong.
+// Hold is HoldAt, and searches all processes if the hint is wrong. The search leaves out children of
+// a matching process that have not executed a program yet.
 func Hold(hint Ref, match Match) (*Handle, error) {
 	h, err := HoldAt(hint, match)
 	if !errors.Is(err, os.ErrProcessDone) {
@@ -127,6 +128,10 @@ func Hold(hint Ref, match Match) (*Handle, error) {
 	}
 	for _, pid := range pids {
 		h, err := HoldAt(Ref{PID: pid}, match)
+		if err == nil && isCopy(pid) {
+			h.Close()
+			continue
+		}
 		if !errors.Is(err, os.ErrProcessDone) {
 			return h, err
 		}

@@ -135,7 +135,23 @@ type Place struct {
 	Dir  string
 }
 
-// Places returns, by PID, the Place of each process with matching arguments.
+// isCopy reports whether a process has its parent's arguments. A process that has not executed a
+// program since its fork has them, and is another process than the program that they name.
+func isCopy(pid int) bool {
+	info, err := Lookup(pid)
+	if err != nil {
+		return false
+	}
+	own, err := arguments("/proc/" + strconv.Itoa(pid))
+	if err != nil || len(own) == 0 {
+		return false
+	}
+	parents, err := arguments("/proc/" + strconv.Itoa(info.PPID))
+	return err == nil && bytes.Equal(own, parents)
+}
+
+// Places returns, by PID, the Place of each process with matching arguments, without the children
+// of such a process that have not executed a program yet.
 func Places(match Match) (map[int]Place, error) {
 	pids, err := pids()
 	if err != nil {
@@ -144,7 +160,7 @@ func Places(match Match) (map[int]Place, error) {
 	out := map[int]Place{}
 	for _, pid := range pids {
 		var p Place
-		if !matches(pid, func(args []string) bool { p.Args = args; return match(args) }) {
+		if !matches(pid, func(args []string) bool { p.Args = args; return match(args) }) || isCopy(pid) {
 			continue
 		}
 		if p.Dir, err = os.Readlink("/proc/" + strconv.Itoa(pid) + "/cwd"); err == nil {
