@@ -138,16 +138,10 @@ type Place struct {
 // isCopy reports whether a process has its parent's arguments. A process that has not executed a
 // program since its fork has them, and is another process than the program that they name.
 func isCopy(pid int) bool {
-	info, err := Lookup(pid)
-	if err != nil {
-		return false
-	}
-	own, err := arguments("/proc/" + strconv.Itoa(pid))
-	if err != nil || len(own) == 0 {
-		return false
-	}
-	parents, err := arguments("/proc/" + strconv.Itoa(info.PPID))
-	return err == nil && bytes.Equal(own, parents)
+	info, _ := Lookup(pid) // a process that has ended has no arguments
+	own, _ := arguments("/proc/" + strconv.Itoa(pid))
+	parents, _ := arguments("/proc/" + strconv.Itoa(info.PPID))
+	return len(own) > 0 && bytes.Equal(own, parents)
 }
 
 // Places returns, by PID, the Place of each process with matching arguments, without the children
