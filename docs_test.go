@@ -140,3 +140,17 @@ func TestPagesQuoteCodeAsItIs(t *testing.T) {
 	}
 	assert.NotZero(t, quotes)
 }
+
+// TestUpdatesCostAnAgentTenLines counts the lines that a custom agent needs for transactional updates. The lines are
+// those of the updates' Example, which quotes are compared with.
+func TestUpdatesCostAnAgentTenLines(t *testing.T) {
+	text, err := os.ReadFile("docs/updates.md")
+	require.NoError(t, err)
+	quotes := quoted.FindAllSubmatch(text, -1)
+	require.Len(t, quotes, 1)
+	code := string(quotes[0][2])
+	for _, call := range []string{"updates.New(", "node.New(", "Sources: ", "Features: "} {
+		assert.Contains(t, code, call, "the quote is not whole")
+	}
+	assert.LessOrEqual(t, strings.Count(code, "\n"), 10)
+}

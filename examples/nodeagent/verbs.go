@@ -6,6 +6,7 @@ package main
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -381,7 +382,7 @@ func listImages(ctx context.Context, c *call) error {
 	fmt.Fprintln(w, "IMAGE\tSIZE")
 	for i := range nodes.Items {
 		for _, image := range nodes.Items[i].Status.Images {
-			fmt.Fprintf(w, "%s\t%dMi\n", strings.Join(image.Names, " "), image.SizeBytes>>20)
+			fmt.Fprintf(w, "%s\t%dMi\n", cmp.Or(strings.Join(image.Names, " "), "<none>"), image.SizeBytes>>20)
 		}
 	}
 	return nil

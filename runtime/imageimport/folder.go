@@ -108,7 +108,7 @@ func (f *Folder) Pinned() (names []string) {
 // Run looks at the folder until ctx ends, and returns nil.
 func (f *Folder) Run(ctx context.Context) error {
 	var hints <-chan struct{}
-	for again := time.Now().Add(f.Period); ; {
+	for again := f.Scan(ctx); ; {
 		if hints == nil && f.Hints != nil {
 			var err error
 			if hints, err = f.Hints(ctx, f.Dir); err != nil {

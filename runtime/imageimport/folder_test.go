@@ -185,6 +185,27 @@ func TestRunFollowsTheFolder(t *testing.T) {
 	})
 }
 
+// A file that was written just before the first Scan is imported by Run when it has been unchanged for long enough, not a Period later.
+func TestRunImportsAFileThatWasTooNew(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		dir, to := t.TempDir(), &store{pinned: map[string]bool{}}
+		f, err := imageimport.New(imageimport.Options{Dir: dir, Importer: to, Period: time.Hour})
+		require.NoError(t, err)
+		require.NoError(t, os.WriteFile(filepath.Join(dir, "a.tar"), archive(oci("localhost/a:1")...), 0o600))
+		require.NoError(t, os.Chtimes(filepath.Join(dir, "a.tar"), time.Time{}, time.Now()))
+		f.Scan(t.Context())
+		require.Empty(t, f.Pinned())
+		ctx, stop := context.WithCancel(t.Context())
+		ended := make(chan error)
+		go func() { ended <- f.Run(ctx) }()
+		time.Sleep(3 * time.Second)
+		synctest.Wait()
+		require.Equal(t, []string{"localhost/a:1"}, f.Pinned())
+		stop()
+		require.NoError(t, <-ended)
+	})
+}
+
 func TestOptions(t *testing.T) {
 	_, err := imageimport.New(imageimport.Options{Dir: "images", Importer: &store{}})
 	require.ErrorContains(t, err, "Options.Dir")
