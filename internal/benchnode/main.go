@@ -98,7 +98,7 @@ func run(ctx context.Context, o options) (err error) {
 		return fillNode(ctx, node, o.fill, o.idle)
 	}
 	for _, m := range []measurement{
-		onePod(o.rounds), restartOne(o.rounds), removeOne(o.rounds), manyPods(o.pods, o.bursts),
+		onePod(o.rounds), restartOne(o.rounds), removeOne(o.rounds), updateOne(o.rounds), manyPods(o.pods, o.bursts),
 	} {
 		if !strings.Contains(m.name, o.only) {
 			continue

@@ -131,6 +131,72 @@ func removeOne(rounds int) measurement {
 	return m
 }
 
+// updateOne: how long no version of a pod runs during an update, from the end of the process to the next one.
+func updateOne(rounds int) measurement {
+	m := measurement{name: "update: no process runs", goal: "≤ 1 × stop and start"}
+	m.do = func(ctx context.Context, f *floor, n *node) error {
+		down := func(marks, name string, change func() error) (time.Duration, error) {
+			pids, err := waitMarks(ctx, marks, name, 1)
+			if err != nil {
+				return 0, err
+			}
+			changed := make(chan error, 1)
+			go func() { changed <- change() }()
+			if err := waitGone(ctx, pids[0]); err != nil {
+				return 0, err
+			}
+			began := time.Now()
+			if _, err = waitMarks(ctx, marks, name, 2); err != nil {
+				return 0, err
+			}
+			return time.Since(began), <-changed
+		}
+		var floors, ours []time.Duration
+		for i := range min(rounds, 5) {
+			name := fmt.Sprint("update-", i)
+			p, err := f.start(ctx, name)
+			if err != nil {
+				return err
+			}
+			took, err := down(f.marks(), name, func() error {
+				if err := f.remove(ctx, p); err != nil {
+					return err
+				}
+				p, err = f.start(ctx, name)
+				return err
+			})
+			if err != nil {
+				return err
+			}
+			floors = append(floors, took)
+			if err := f.remove(ctx, p); err != nil {
+				return err
+			}
+
+			if err := n.writeVersion(name, 1); err != nil {
+				return err
+			}
+			if took, err = down(n.marks(), name, func() error {
+				time.Sleep(3 * time.Second) // the first version passes its gate
+				return n.writeVersion(name, 2)
+			}); err != nil {
+				return err
+			}
+			ours = append(ours, took)
+			pids, err := waitMarks(ctx, n.marks(), name, 2)
+			if err != nil {
+				return err
+			}
+			if err := n.remove(ctx, name, pids[1]); err != nil {
+				return err
+			}
+		}
+		row(m.name, median(floors), median(ours), m.goal)
+		return nil
+	}
+	return m
+}
+
 // atOnce are the concurrency levels of the floor. The floor of a round is the fastest level.
 var atOnce = []int{2, 4, 8}
 

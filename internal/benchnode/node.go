@@ -62,18 +62,23 @@ func (n *node) kill() {
 }
 
 // write adds a pod that ends on SIGTERM.
-func (n *node) write(name string) error { return n.put(name, "exec sleep 100000") }
+func (n *node) write(name string) error { return n.put(name, "", "exec sleep 100000") }
 
 // writeDeaf adds a pod that ignores SIGTERM.
 func (n *node) writeDeaf(name string) error {
-	return n.put(name, "trap '' TERM; exec sleep 100000")
+	return n.put(name, "", "trap '' TERM; exec sleep 100000")
+}
+
+// writeVersion adds or updates a pod that is good when it has been ready for a second.
+func (n *node) writeVersion(name string, version int) error {
+	return n.put(name, `, annotations: {keelson.dev/update-gate-seconds: "1"}`, fmt.Sprintf("exec sleep %d", 100000+version))
 }
 
 // put writes a manifest atomically, as deploy tools do.
-func (n *node) put(name, then string) error {
+func (n *node) put(name, annotations, then string) error {
 	manifest := fmt.Sprintf(`apiVersion: v1
 kind: Pod
-metadata: {name: %[1]s}
+metadata: {name: %[1]s%[5]s}
 spec:
   hostNetwork: true
   hostPID: true
@@ -84,7 +89,7 @@ spec:
     image: %[3]s
     command: ["/bin/sh", "-c", "echo $$$$ >> %[2]s/%[1]s; %[4]s"]
     volumeMounts: [{name: marks, mountPath: %[2]s}]
-`, name, n.marks(), containerdtest.BusyboxImage, then)
+`, name, n.marks(), containerdtest.BusyboxImage, then, annotations)
 	temp := filepath.Join(n.dir, name+".tmp")
 	if err := os.WriteFile(temp, []byte(manifest), 0o644); err != nil {
 		return err
