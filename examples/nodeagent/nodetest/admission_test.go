@@ -168,7 +168,7 @@ func TestACriticalPodIsGivenRoom(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		server := newServer(t)
 		host := nodetest.New(t, nodetest.Options{API: server, Agent: cpus("1")})
-		host.World.Script(fake.Target{Container: "c"}, fake.Script{TermAfter: 10 * time.Second})
+		host.World.Script(fake.Target{Container: "c"}, fake.Script{TermAfter: 10 * time.Second, TermCode: 143})
 		small := host.Bind(nodetest.Pod("small", nodetest.Container("c"), cpu("200m")))
 		big := host.Bind(nodetest.Pod("big", nodetest.Container("c"), cpu("700m")))
 		time.Sleep(time.Second)
@@ -187,6 +187,29 @@ func TestACriticalPodIsGivenRoom(t *testing.T) {
 		require.Equal(t, v1.PodFailed, status.Phase)
 		require.Equal(t, "Preempting", status.Reason)
 		require.Equal(t, "Preempted in order to admit critical pod", status.Message)
+		require.NotNil(t, condition(status, v1.DisruptionTarget))
+	})
+}
+
+// A preempted pod that ends in peace is Succeeded and has no reason, as upstream's specs of critical
+// pods demand. Only the condition tells that the pod was preempted.
+func TestTheExitsOfAPreemptedPodGiveItsPhase(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		server := newServer(t)
+		host := nodetest.New(t, nodetest.Options{API: server, Agent: cpus("1")})
+		host.World.Script(fake.Target{Container: "c"}, fake.Script{TermAfter: 10 * time.Second})
+		big := host.Bind(nodetest.Pod("big", nodetest.Container("c"), cpu("700m")))
+		time.Sleep(time.Second)
+		host.Apply(nodetest.Pod("critical", nodetest.Container("crit"), cpu("500m")))
+		time.Sleep(5 * time.Second)
+		require.Equal(t, v1.PodRunning, server.Get(big.UID).Status.Phase)
+		require.Nil(t, condition(server.Get(big.UID).Status, v1.DisruptionTarget), "told only with the end")
+		time.Sleep(10 * time.Second)
+		require.Equal(t, v1.PodRunning, host.Status("critical").Phase)
+		status := server.Get(big.UID).Status
+		require.Equal(t, v1.PodSucceeded, status.Phase)
+		require.Empty(t, status.Reason)
+		require.Empty(t, status.Message)
 		require.NotNil(t, condition(status, v1.DisruptionTarget))
 	})
 }

@@ -104,7 +104,7 @@ func (c *checker) stopsAgent(at time.Duration) (stops bool) {
 // pod was evicted, preempted, or has exceeded a deadline.
 func (c *checker) stateTold(uid types.UID, from, to time.Duration) bool {
 	return slices.ContainsFunc(c.h.Statuses, func(s Published) bool {
-		return s.Pod.UID == uid && s.At >= from && s.At <= to && s.Status.Reason != ""
+		return s.Pod.UID == uid && s.At >= from && s.At <= to && reasonOf(&s.Status) != ""
 	})
 }
 

@@ -66,16 +66,28 @@ func (p *peace) verdictOn(uid types.UID, life int) verdict {
 		}
 	}
 	for _, told := range p.h.Statuses {
-		r := told.Status.Reason
+		r := reasonOf(&told.Status)
 		if r == reasonPreempted && told.At <= before {
 			continue
 		}
-		if told.Pod.UID == uid && told.At >= s.from && (told.At < s.to || told.At == s.to && !s.static) && told.Status.Phase == v1.PodFailed &&
+		if told.Pod.UID == uid && told.At >= s.from && (told.At < s.to || told.At == s.to && !s.static) && (told.Status.Phase == v1.PodFailed || r == reasonPreempted) &&
 			(strings.HasPrefix(r, reasonOutOf) || r == reasonPreempted || r == reasonPorts || slices.Contains(impossibilities, r)) {
 			return verdict{told.At, r}
 		}
 	}
 	return verdict{at: forever}
+}
+
+// reasonOf returns the reason of a status. The status of a preempted pod has no reason until it fails, and
+// none if it succeeds.
+func reasonOf(status *v1.PodStatus) string {
+	preempted := func(c v1.PodCondition) bool {
+		return c.Type == v1.DisruptionTarget && c.Status == v1.ConditionTrue && strings.HasPrefix(c.Message, "Pod was preempted by Kubelet")
+	}
+	if status.Reason == "" && slices.ContainsFunc(status.Conditions, preempted) {
+		return reasonPreempted
+	}
+	return status.Reason
 }
 
 // admissions judges refusals and preemptions, and whether admitted lives fit.

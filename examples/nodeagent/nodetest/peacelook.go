@@ -90,10 +90,24 @@ func (p *peace) ending(pod *v1.Pod, life int) bool {
 	})
 }
 
+// exitsAs returns the phase that follows from the last exits of a pod's containers.
+func (p *peace) exitsAs(pod *v1.Pod, life int) v1.PodPhase {
+	for i := range pod.Spec.Containers {
+		chain := p.chains[chainKey{pod.UID, life, pod.Spec.Containers[i].Name}]
+		if len(chain) == 0 || chain[len(chain)-1].code != 0 {
+			return v1.PodFailed
+		}
+	}
+	return v1.PodSucceeded
+}
+
 // phaseIs: the phase follows from the containers of this life.
 func (p *peace) phaseIs(pod *v1.Pod, status *v1.PodStatus, now time.Duration) error {
 	_, life := p.spanAt(pod.UID, now)
 	if at, reason := p.turnedAway(pod.UID, life); reason != "" && at == p.over(pod.UID, life, 0) {
+		if reason == reasonPreempted && !p.wanted[pod.UID][life].static && p.exitsAs(pod, life) == v1.PodSucceeded {
+			return errors.Join(differs("the phase of a preempted pod that has completed", v1.PodSucceeded, status.Phase), differs("its reason", "", status.Reason))
+		}
 		return errors.Join(differs("the phase of a pod that is turned away", v1.PodFailed, status.Phase), differs("its reason", reason, status.Reason))
 	}
 	if p.deadlineOf(pod.UID, life) <= p.over(pod.UID, life, 0) && p.deadlineOf(pod.UID, life) < now {
@@ -103,14 +117,7 @@ func (p *peace) phaseIs(pod *v1.Pod, status *v1.PodStatus, now time.Duration) er
 		return nil
 	}
 	if p.over(pod.UID, life, 0) <= now {
-		want := v1.PodSucceeded
-		for i := range pod.Spec.Containers {
-			chain := p.chains[chainKey{pod.UID, life, pod.Spec.Containers[i].Name}]
-			if len(chain) == 0 || chain[len(chain)-1].code != 0 {
-				want = v1.PodFailed
-			}
-		}
-		return differs("the phase of a pod that is over", want, status.Phase)
+		return differs("the phase of a pod that is over", p.exitsAs(pod, life), status.Phase)
 	}
 	if p.goesOn[tenant{pod.UID, life}] {
 		if slices.ContainsFunc(pod.Spec.InitContainers, func(c v1.Container) bool { return p.initDone(pod.UID, life, &c) > now }) {

@@ -74,6 +74,11 @@ type Failure struct {
 	Reason, Message string
 	// Condition is added to the pod's status. Defaults to no condition.
 	Condition *v1.PodCondition
+	// ByExit leaves the phase to the containers: the pod is Succeeded, without reason and message, if
+	// every container exits with code 0, and Failed with reason and message otherwise. Needs a
+	// Condition. Not for static pods, whose exits give no terminal phase. Defaults to false: the pod is
+	// Failed.
+	ByExit bool
 	// GracePeriodSeconds is the longest grace period for the pod's containers. Values below 1 count as
 	// 1. Defaults to nil: the pod's own grace period.
 	GracePeriodSeconds *int64

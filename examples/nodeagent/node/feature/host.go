@@ -137,8 +137,8 @@ func (h *Host) TellRefusal(pod *v1.Pod, reason, message string) {
 	h.Log.Warn("pod rejected", PodField(pod), zap.String("reason", reason), zap.String("message", message))
 }
 
-// Fail terminates a pod now and makes its phase Failed. If the pod reaches a terminal phase first,
-// the phase stays.
+// Fail terminates a pod now and makes its phase Failed, or with f.ByExit the phase that follows from
+// the exit codes. If the pod reaches a terminal phase first, the phase stays.
 func (h *Host) Fail(pod *v1.Pod, f Failure) {
 	err := h.Workers.UpdatePod(podworkers.Update{
 		Type: podworkers.UpdateKill, Pod: pod, Received: time.Now(),
@@ -149,19 +149,24 @@ func (h *Host) Fail(pod *v1.Pod, f Failure) {
 	}
 }
 
-// apply makes the status Failed unless it already has a terminal phase with another reason. apply
-// is idempotent.
+// apply makes the status Failed unless it already has a terminal phase with another reason. With
+// ByExit, apply leaves the phase to the containers. A pod that has then failed gets the reason; it has
+// the condition since it was stopped, unlike a pod that had failed before. apply is idempotent.
 func (f Failure) apply(status *v1.PodStatus) {
-	if podfacts.IsTerminal(status.Phase) && status.Reason != f.Reason {
-		return
-	}
-	status.Phase, status.Reason, status.Message = v1.PodFailed, f.Reason, f.Message
-	if f.Condition == nil || slices.ContainsFunc(status.Conditions, func(c v1.PodCondition) bool {
+	over := podfacts.IsTerminal(status.Phase)
+	has := f.Condition != nil && slices.ContainsFunc(status.Conditions, func(c v1.PodCondition) bool {
 		return c.Type == f.Condition.Type && c.Status == f.Condition.Status
-	}) {
+	})
+	own := status.Reason == f.Reason || f.ByExit && has && status.Reason == "" && status.Phase == v1.PodFailed
+	if over && !own {
 		return
 	}
-	status.Conditions = append(status.Conditions, *f.Condition)
+	if over || !f.ByExit {
+		status.Phase, status.Reason, status.Message = v1.PodFailed, f.Reason, f.Message
+	}
+	if f.Condition != nil && !has {
+		status.Conditions = append(status.Conditions, *f.Condition)
+	}
 }
 
 // PodField returns the log field that names a pod as "namespace/name".

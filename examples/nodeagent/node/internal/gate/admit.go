@@ -142,11 +142,12 @@ func (g *Gate) heldSince(uid types.UID) time.Time {
 	return time.Now()
 }
 
-// preempt fails a pod to make room for a critical pod.
+// preempt ends a pod to make room for a critical pod. The exit codes of the containers decide between
+// Succeeded and Failed, as in the kubelet (1.36). A static pod has no such end, and is Failed.
 func (g *Gate) preempt(victim, critical *v1.Pod) {
 	g.host.Log.Warn("pod is preempted", feature.PodField(victim), zap.String("for", critical.Namespace+"/"+critical.Name))
 	g.host.Event(victim, v1.EventTypeWarning, admission.ReasonPreempted, admission.MessagePreempted)
-	g.host.Fail(victim, feature.Failure{Reason: admission.ReasonPreempted, Message: admission.MessagePreempted, Evict: true, Condition: &v1.PodCondition{
+	g.host.Fail(victim, feature.Failure{Reason: admission.ReasonPreempted, Message: admission.MessagePreempted, Evict: true, ByExit: !podfacts.IsStatic(victim), Condition: &v1.PodCondition{
 		Type:    v1.DisruptionTarget,
 		Status:  v1.ConditionTrue,
 		Reason:  v1.PodReasonTerminationByKubelet,
