@@ -29,7 +29,7 @@ var sizes = map[string][]string{
 	"server, identity, configuration, statistics": {
 		"examples/nodeagent/nodeserver", "examples/nodeagent/nodeidentity", "examples/nodeagent/nodeconfig", "examples/nodeagent/nodestats",
 		"examples/nodeagent/internal", "examples/nodeagent/node/loglinks", "internal/diskuse", "internal/kernelfile", "internal/kubeclient", "runtime/stats", "runtime/credentialplugin",
-		"runtime/cri/stats", "runtime/cri/memoryqos.go", "runtime/cri/checkpoint.go", "runtime/process/stats", "runtime/internal/proc/usage",
+		"runtime/cri/stats", "runtime/cri/memoryqos.go", "runtime/cri/checkpoint.go", "runtime/cri/handlers.go", "runtime/process/stats", "runtime/internal/proc/usage",
 	},
 	"simulation":                 {"examples/simulation"},
 	"local API, updates, kinds":  {"examples/nodeagent/localapi", "examples/nodeagent/node/updates", "examples/nodeagent/node/podsapi", "podconfig/kinds"},

@@ -109,7 +109,7 @@ func runAudit(ctx context.Context, f flags, collect bool, out io.Writer) (left i
 // does not wait for a container runtime.
 func auditedRuntime(ctx context.Context, f flags) (rt runtime.Runtime, closeIt func(), err error) {
 	if f.endpoint == processEndpoint {
-		return newRuntime(ctx, f, zap.NewNop())
+		return newRuntime(ctx, f, nil, zap.NewNop())
 	}
 	backend, err := cri.Dial(ctx, f.endpoint, cri.Options{Root: f.root})
 	if err != nil {

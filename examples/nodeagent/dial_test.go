@@ -44,7 +44,7 @@ func TestAContainerRuntimeThatComesLaterIsWaitedFor(t *testing.T) {
 		}
 		served <- err
 	})
-	backend, err := dial(t.Context(), flags{endpoint: "unix://" + socket, root: dir}, zap.NewNop())
+	backend, err := dial(t.Context(), flags{endpoint: "unix://" + socket, root: dir}, nil, zap.NewNop())
 	require.NoError(t, err)
 	require.Equal(t, "late", backend.Info().Name)
 	require.NoError(t, backend.Close())
@@ -55,6 +55,6 @@ func TestAContainerRuntimeThatComesLaterIsWaitedFor(t *testing.T) {
 func TestAWaitForAContainerRuntimeCanBeEnded(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	_, err := dial(ctx, flags{endpoint: "unix://" + filepath.Join(t.TempDir(), "s"), root: t.TempDir()}, zap.NewNop())
+	_, err := dial(ctx, flags{endpoint: "unix://" + filepath.Join(t.TempDir(), "s"), root: t.TempDir()}, nil, zap.NewNop())
 	require.Error(t, err)
 }

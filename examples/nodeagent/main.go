@@ -106,7 +106,12 @@ func run(f flags) error {
 	defer lock.Unlock()
 	manager := newNotifier(out.log)
 	f.once.attend(out)
-	rt, closeRuntime, err := newRuntime(ctx, f, out.log)
+	var member *membership
+	var find findHandler
+	if f.kubeconfig != "" {
+		find = func(ctx context.Context, class string) (string, error) { return member.class(ctx, class) } // not called before agent.Run
+	}
+	rt, closeRuntime, err := newRuntime(ctx, f, find, out.log)
 	if err != nil {
 		return err
 	}
@@ -136,7 +141,6 @@ func run(f flags) error {
 	if err != nil {
 		return err
 	}
-	var member *membership
 	if f.kubeconfig != "" {
 		tell := news{changed: changed, nodeChanged: func(n *v1.Node) { agent.NodeChanged(n) },
 			runtime: rt, agent: func() *node.Agent { return agent }, evictor: evictor, devices: devices}

@@ -22,6 +22,7 @@ type membership struct {
 	source  podconfig.Source
 	cluster node.Cluster
 	objects clusterObjects
+	class   findHandler                 // looks up RuntimeClasses
 	run     func(context.Context) error // keeps the data from the API server up to date
 	ending  func()                      // called when the agent starts to stop
 	leave   func()                      // called after the agent has ended

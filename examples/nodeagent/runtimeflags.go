@@ -64,7 +64,7 @@ type criFlags struct {
 }
 
 func (c *criFlags) register(set *pflag.FlagSet) {
-	set.StringToStringVar(&c.classes, "runtime-classes", nil, "with a container runtime: handler of the runtime for each runtimeClassName of pods, as `class=handler,...`")
+	set.StringToStringVar(&c.classes, "runtime-classes", nil, "with a container runtime: handler of the runtime for each runtimeClassName of pods, as `class=handler,...`; with --kubeconfig, other classes are those of the API server")
 	set.BoolVar(&c.seccompDefault, "seccomp-default", false, "with a container runtime: the runtime's seccomp profile for containers without a profile")
 	set.StringVar(&c.swap, "swap-behavior", "", "with a container runtime and cgroup v2: NoSwap, or LimitedSwap for a share of the swap to burstable pods (default: the runtime decides)")
 	set.Float64Var(&c.throttling, "memory-throttling-factor", 0, "with a container runtime and cgroup v2: slow containers down at this part of the way from the request of memory to the limit, e.g. 0.9; 0 = never")

@@ -18,9 +18,12 @@ import (
 	"github.com/keelson-dev/keelson/runtime/process"
 )
 
+// findHandler returns the container runtime's handler of a RuntimeClass of the API server.
+type findHandler func(ctx context.Context, class string) (handler string, err error)
+
 // newRuntime opens the runtime of --container-runtime-endpoint. closeIt closes the connection and
-// leaves the containers running.
-func newRuntime(ctx context.Context, f flags, log *zap.Logger) (rt runtime.Runtime, closeIt func(), err error) {
+// leaves the containers running. find is nil without an API server.
+func newRuntime(ctx context.Context, f flags, find findHandler, log *zap.Logger) (rt runtime.Runtime, closeIt func(), err error) {
 	if f.endpoint == processEndpoint {
 		opts := process.Options{
 			Root:        filepath.Join(f.root, "process"),
@@ -39,7 +42,7 @@ func newRuntime(ctx context.Context, f flags, log *zap.Logger) (rt runtime.Runti
 	if f.confine {
 		return nil, nil, errors.New("--confine is for the process backend; a container runtime confines every container")
 	}
-	backend, err := dial(ctx, f, log)
+	backend, err := dial(ctx, f, find, log)
 	if err != nil {
 		return nil, nil, fmt.Errorf("--container-runtime-endpoint: %w", err)
 	}
@@ -53,8 +56,8 @@ func newRuntime(ctx context.Context, f flags, log *zap.Logger) (rt runtime.Runti
 const dialPatience, dialPause = time.Minute, 500 * time.Millisecond
 
 // dial connects to the container runtime of --container-runtime-endpoint.
-func dial(ctx context.Context, f flags, log *zap.Logger) (cri.Backend, error) {
-	opts := cri.Options{Root: f.root, DNS: f.dns.options(), Logger: log}
+func dial(ctx context.Context, f flags, find findHandler, log *zap.Logger) (cri.Backend, error) {
+	opts := cri.Options{Root: f.root, DNS: f.dns.options(), FindHandler: find, Logger: log}
 	f.cri.apply(&opts)
 	f.cgroups.apply(&opts)
 	backend, err := cri.Dial(ctx, f.endpoint, opts)

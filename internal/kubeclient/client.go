@@ -11,6 +11,7 @@ import (
 	certificatesv1 "k8s.io/api/certificates/v1"
 	coordinationv1 "k8s.io/api/coordination/v1"
 	v1 "k8s.io/api/core/v1"
+	nodev1 "k8s.io/api/node/v1"
 	storagev1 "k8s.io/api/storage/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -45,6 +46,8 @@ type (
 	CSIDrivers = ListKind[storagev1.CSIDriver, storagev1.CSIDriverList, *storagev1.CSIDriver, *storagev1.CSIDriverList]
 	// VolumeAttachments reads and writes objects of the kind.
 	VolumeAttachments = Kind[storagev1.VolumeAttachment, *storagev1.VolumeAttachment]
+	// RuntimeClasses reads and writes objects of the kind.
+	RuntimeClasses = Kind[nodev1.RuntimeClass, *nodev1.RuntimeClass]
 	// TokenReviews reads and writes objects of the kind.
 	TokenReviews = Kind[authenticationv1.TokenReview, *authenticationv1.TokenReview]
 	// SubjectAccessReviews reads and writes objects of the kind.
@@ -182,6 +185,12 @@ func (c *Client) CSIDrivers() *CSIDrivers {
 // VolumeAttachments returns the VolumeAttachment objects.
 func (c *Client) VolumeAttachments() *VolumeAttachments {
 	k := kind[storagev1.VolumeAttachment](c, storagev1.SchemeGroupVersion, "volumeattachments", "")
+	return &k
+}
+
+// RuntimeClasses returns the RuntimeClass objects.
+func (c *Client) RuntimeClasses() *RuntimeClasses {
+	k := kind[nodev1.RuntimeClass](c, nodev1.SchemeGroupVersion, "runtimeclasses", "")
 	return &k
 }
 

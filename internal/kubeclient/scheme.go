@@ -10,6 +10,7 @@ import (
 	certificatesv1 "k8s.io/api/certificates/v1"
 	coordinationv1 "k8s.io/api/coordination/v1"
 	v1 "k8s.io/api/core/v1"
+	nodev1 "k8s.io/api/node/v1"
 	storagev1 "k8s.io/api/storage/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -32,6 +33,7 @@ func groups() []group {
 		{authorizationv1.SchemeGroupVersion, authorizationv1.AddToScheme},
 		{certificatesv1.SchemeGroupVersion, certificatesv1.AddToScheme},
 		{coordinationv1.SchemeGroupVersion, coordinationv1.AddToScheme},
+		{nodev1.SchemeGroupVersion, nodev1.AddToScheme},
 		{storagev1.SchemeGroupVersion, storagev1.AddToScheme},
 	}
 }

@@ -10,15 +10,6 @@ import (
 	"github.com/keelson-dev/keelson/runtime"
 )
 
-// CheckPod implements runtime.Checker. The error lists all fields of the pod unsupported by the
-// CRI, by this backend or by this runtime.
-func (r *client) CheckPod(pod *v1.Pod) error {
-	if fields := refusedFields(pod, &r.opts, r.info); len(fields) > 0 {
-		return &runtime.UnsupportedError{Runtime: r.Name(), Fields: fields}
-	}
-	return nil
-}
-
 const (
 	whyNoImageVolumes  = "this runtime mounts no images"
 	whyNoImageSubPaths = "this runtime mounts whole images only"

@@ -26,13 +26,14 @@ func (r *client) CreateContainer(ctx context.Context, id runtime.SandboxID, spec
 	if err := r.checkDevices(&spec); err != nil {
 		return runtime.ContainerID{}, err
 	}
-	if err := r.CheckPod(spec.Pod); err != nil {
+	opts, err := r.recallHandler(ctx, spec.Pod)
+	if err != nil {
 		return runtime.ContainerID{}, err
 	}
 	if !goodID(string(id)) {
 		return runtime.ContainerID{}, notFound("CreateContainer", string(id))
 	}
-	f, err := r.find(ctx, id, spec)
+	f, err := r.find(ctx, id, spec, opts)
 	if err != nil {
 		return runtime.ContainerID{}, err
 	}
@@ -44,8 +45,8 @@ func (r *client) CreateContainer(ctx context.Context, id runtime.SandboxID, spec
 }
 
 // find gathers the inputs of the container's configuration and creates the pod's files.
-func (r *client) find(ctx context.Context, id runtime.SandboxID, spec runtime.ContainerSpec) (found, error) {
-	f := found{node: r.node, capabilities: handlerOf(spec.Pod, r.opts.RuntimeHandlers, r.info)}
+func (r *client) find(ctx context.Context, id runtime.SandboxID, spec runtime.ContainerSpec, opts *Options) (found, error) {
+	f := found{node: r.node, capabilities: handlerOf(spec.Pod, opts.RuntimeHandlers, r.info)}
 	var err error
 	if f.sandbox, err = r.sandboxFor(ctx, id, spec); err != nil {
 		return f, err

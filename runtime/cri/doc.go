@@ -92,7 +92,7 @@
 //     removed.
 //   - Limits can be taken away from running containers (#128675).
 //   - Refused, and not silently dropped: block devices, resource claims, Windows, bindMountOptions
-//     and unknown RuntimeClasses. Also refused, if the runtime lacks support: strict supplemental
+//     and, without Options.FindHandler, unknown RuntimeClasses. Also refused, if the runtime lacks support: strict supplemental
 //     groups, recursive read-only mounts, image volumes and user namespaces. See CheckPod.
 //   - MemoryQoS is that of 1.37. A resize changes memory.high alone: the protection stays that of the
 //     start.

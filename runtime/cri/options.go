@@ -3,6 +3,7 @@
 package cri
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"maps"
@@ -28,8 +29,13 @@ type Options struct {
 	// return the same cgroup for a pod every time. Defaults to the runtime's choice.
 	CgroupParent func(pod *v1.Pod) string
 	// RuntimeHandlers are the runtime's handlers by the name of the RuntimeClass. A pod of an
-	// unlisted class is refused. Defaults to no handlers.
+	// unlisted class is refused, unless FindHandler finds it. Defaults to no handlers.
 	RuntimeHandlers map[string]string
+	// FindHandler returns the runtime's handler of a class that RuntimeHandlers does not list, for
+	// example from an API server. FindHandler is called before each sandbox of such a class, and after
+	// a restart of the program before the next container. FindHandler may be called concurrently. An
+	// error fails the call. Defaults to nil: a pod of an unlisted class is refused.
+	FindHandler func(ctx context.Context, class string) (handler string, err error)
 	// DNS configures the pods' resolv.conf. Defaults to the node's.
 	DNS DNS
 	// SeccompDefault gives the runtime's own seccomp profile to containers without a profile;

@@ -35,7 +35,8 @@ func (r *client) RunSandbox(ctx context.Context, spec runtime.SandboxSpec) (runt
 	if spec.Pod == nil {
 		return "", errors.New("SandboxSpec.Pod is missing")
 	}
-	if err := r.CheckPod(spec.Pod); err != nil {
+	opts, err := r.findHandler(ctx, spec.Pod)
+	if err != nil {
 		return "", err
 	}
 	users, err := r.opts.users(spec.Pod)
@@ -53,7 +54,7 @@ func (r *client) RunSandbox(ctx context.Context, spec runtime.SandboxSpec) (runt
 	}
 	answer, err := do(ctx, sandboxTimeout, "RunPodSandbox", r.cri.RunPodSandbox, &api.RunPodSandboxRequest{
 		Config:         config,
-		RuntimeHandler: handlerName(spec.Pod, r.opts.RuntimeHandlers),
+		RuntimeHandler: handlerName(spec.Pod, opts.RuntimeHandlers),
 	})
 	if err != nil {
 		return "", withoutKindNotFound(err)

@@ -42,7 +42,7 @@ var podFields = []podField{
 		seen: "runtime TestCredentialsAreTriedInOrderAndNeverShown", note: "from node.Options.Objects"},
 	{path: "readinessGates[].conditionType", with: "readinessGates: [{conditionType: example.com/ready}]", by: "runtime/podstatus",
 		seen: "runtime/podstatus TestReadinessGates"},
-	{path: "runtimeClassName", with: "runtimeClassName: kata", seen: "runtime/cri TestRefusedFields", note: "needs --runtime-classes (cri.Options.RuntimeHandlers)"},
+	{path: "runtimeClassName", with: "runtimeClassName: kata", seen: "runtime/cri TestRefusedFields, runtime/cri TestAClassIsLookedUp", note: "of the API server, or of --runtime-classes (cri.Options.FindHandler, RuntimeHandlers); a pod of an unknown class waits, without an API server it is refused"},
 	{path: "overhead", with: "overhead: {cpu: 100m}", seen: "runtime/cri TestOverhead"},
 	{path: "os.name", with: "os: {name: windows}", says: checked, by: "examples/nodeagent/node", seen: "examples/nodeagent/node/admission TestCheckSystem, runtime/cri TestRefusedFields"},
 	{path: "resources.{limits,requests}", with: "resources: {limits: {cpu: '1', memory: 64Mi}}", seen: "runtime/cri TestPodDemand",

@@ -1,0 +1,115 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package cri
+
+import (
+	"context"
+	"fmt"
+	"maps"
+
+	v1 "k8s.io/api/core/v1"
+
+	"github.com/keelson-dev/keelson/runtime"
+)
+
+// CheckPod implements runtime.Checker. The error lists all fields of the pod unsupported by the
+// CRI, by this backend or by this runtime.
+func (r *client) CheckPod(pod *v1.Pod) error {
+	opts, known := r.knownHandler(pod)
+	if !known {
+		return r.refusal(r.refusedForAnyHandler(pod))
+	}
+	return r.checkWith(opts, pod)
+}
+
+// checkWith is CheckPod with options in which the pod's RuntimeClass is listed.
+func (r *client) checkWith(opts *Options, pod *v1.Pod) error {
+	return r.refusal(refusedFields(pod, opts, r.info))
+}
+
+// refusal returns the error for refused fields, or nil if there are none.
+func (r *client) refusal(fields []string) error {
+	if len(fields) == 0 {
+		return nil
+	}
+	return &runtime.UnsupportedError{Runtime: r.Name(), Fields: fields}
+}
+
+// foundHandlers are the handlers that Options.FindHandler has returned, by the name of the RuntimeClass.
+type foundHandlers map[string]string
+
+// unlistedClass returns the RuntimeClass of a pod if Options.FindHandler has to look it up, else "".
+func (o *Options) unlistedClass(pod *v1.Pod) string {
+	if o.FindHandler == nil || pod.Spec.RuntimeClassName == nil {
+		return ""
+	}
+	class := *pod.Spec.RuntimeClassName
+	if _, listed := o.RuntimeHandlers[class]; listed {
+		return ""
+	}
+	return class
+}
+
+// findHandler looks up the handler of a pod's RuntimeClass, unless the class is listed, and checks the
+// pod. findHandler returns options in which the class is listed.
+func (r *client) findHandler(ctx context.Context, pod *v1.Pod) (*Options, error) {
+	class := r.opts.unlistedClass(pod)
+	if class == "" {
+		return &r.opts, r.checkWith(&r.opts, pod)
+	}
+	handler, err := r.opts.FindHandler(ctx, class)
+	if err != nil {
+		return nil, fmt.Errorf("look up RuntimeClass %q: %w", class, err)
+	}
+	r.mu.Lock()
+	r.mu.handlers[class] = handler
+	r.mu.Unlock()
+	opts := r.opts.listing(class, handler)
+	return opts, r.checkWith(opts, pod)
+}
+
+// recallHandler is findHandler without a call of Options.FindHandler if the handler is known since an
+// earlier call. The class of a pod that has a sandbox does not matter any more.
+func (r *client) recallHandler(ctx context.Context, pod *v1.Pod) (*Options, error) {
+	if opts, known := r.knownHandler(pod); known {
+		return opts, r.checkWith(opts, pod)
+	}
+	return r.findHandler(ctx, pod)
+}
+
+// knownHandler returns the options in which the pod's class is listed. known is false if the class must
+// be looked up first.
+func (r *client) knownHandler(pod *v1.Pod) (opts *Options, known bool) {
+	class := r.opts.unlistedClass(pod)
+	if class == "" {
+		return &r.opts, true
+	}
+	r.mu.Lock()
+	handler, known := r.mu.handlers[class]
+	r.mu.Unlock()
+	if !known {
+		return nil, false
+	}
+	return r.opts.listing(class, handler), true
+}
+
+// listing returns a copy of the options with one more class.
+func (o *Options) listing(class, handler string) *Options {
+	own := *o
+	own.RuntimeHandlers = maps.Clone(o.RuntimeHandlers)
+	if own.RuntimeHandlers == nil {
+		own.RuntimeHandlers = make(map[string]string, 1)
+	}
+	own.RuntimeHandlers[class] = handler
+	return &own
+}
+
+// refusedForAnyHandler lists the fields that no handler of the runtime could honour. The pod's class is
+// looked up with its sandbox, and its fields are then checked again.
+func (r *client) refusedForAnyHandler(pod *v1.Pod) []string {
+	plain := *pod
+	plain.Spec.RuntimeClassName = nil
+	info := r.info
+	info.Handlers = map[string]Handler{"": {RecursiveReadOnlyMounts: true, UserNamespaces: true}}
+	return refusedFields(&plain, &r.opts, info)
+}
