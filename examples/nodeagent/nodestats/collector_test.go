@@ -7,6 +7,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -220,5 +221,40 @@ func TestOptions(t *testing.T) {
 	} {
 		_, err := nodestats.New(opts)
 		require.ErrorContains(t, err, want)
+	}
+}
+
+// On cgroup version 1 a runtime tells no swap. On a machine without swap the answer is known, and
+// upstream's spec of resource metrics asks for it.
+func TestContainersOnAMachineWithoutSwapUseNone(t *testing.T) {
+	for name, c := range map[string]struct{ meminfo, want string }{
+		"no swap":    {"MemTotal: 1000 kB\nSwapTotal: 0 kB\nSwapFree: 0 kB\n", `container_swap_usage_bytes{pod="web",namespace="default",container="main"} 0 `},
+		"swap":       {"MemTotal: 1000 kB\nSwapTotal: 9 kB\nSwapFree: 9 kB\n", ""},
+		"not a word": {"", ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				root := t.TempDir()
+				require.NoError(t, os.MkdirAll(filepath.Join(root, "proc"), 0o755))
+				require.NoError(t, os.WriteFile(filepath.Join(root, "proc", "meminfo"), []byte(c.meminfo), 0o644))
+				pod := &v1.Pod{}
+				pod.Namespace, pod.Name, pod.UID = "default", "web", "1"
+				main := stats.Container{ID: runtime.ContainerID{Runtime: "test", ID: "m"}, Name: "main", Memory: stats.Memory{At: time.Now(), WorkingSet: 5}}
+				r := &reader{pods: []stats.Pod{{UID: "1", Namespace: "default", Name: "web", Containers: []stats.Container{main}}}}
+				collector := newCollector(t, nodestats.Options{Runtime: r, Machine: host.Machine{Root: root}, Pods: func() []*v1.Pod { return []*v1.Pod{pod} }})
+				s, err := collector.Collect(t.Context(), nodestats.Request{})
+				require.NoError(t, err)
+				var out strings.Builder
+				require.NoError(t, nodestats.WriteResourceMetrics(&out, s.Summary))
+				require.Contains(t, out.String(), `container_memory_working_set_bytes{pod="web",namespace="default",container="main"} 5 `)
+				if c.want == "" {
+					require.NotContains(t, out.String(), "\ncontainer_swap")
+					return
+				}
+				require.Contains(t, out.String(), c.want)
+				require.Contains(t, out.String(), `container_swap_limit_bytes{pod="web",namespace="default",container="main"} 0 `)
+				require.Contains(t, out.String(), `pod_swap_usage_bytes{pod="web",namespace="default"} 0 `)
+			})
+		})
 	}
 }

@@ -171,6 +171,9 @@ func (c *Collector) measureUsage(ctx context.Context) (*measurement, error) {
 	}
 	var memory int64
 	m.machine, memory = c.machineUsage()
+	if memory > 0 && m.machine.SwapUsed+m.machine.SwapFree == 0 {
+		addNoSwap(m.listed)
+	}
 	m.self, m.began, m.all = ownUsage(), c.began, c.podsUsage()
 	m.memory = uint64(max(memory, 0))
 	m.pressure.machine = cgroup.MachinePressure(c.Machine.Root)
@@ -178,6 +181,18 @@ func (c *Collector) measureUsage(ctx context.Context) (*measurement, error) {
 		m.pressure.all = c.Cgroups.Pressure(c.PodsCgroup)
 	}
 	return m, nil
+}
+
+// addNoSwap sets the swap of containers on a machine without swap, which a runtime on cgroup version 1
+// does not tell.
+func addNoSwap(all []stats.Pod) {
+	for i := range all {
+		for j := range all[i].Containers {
+			if c := &all[i].Containers[j]; c.Swap.At.IsZero() {
+				c.Swap.At = c.Memory.At
+			}
+		}
+	}
 }
 
 // snapshot returns the measurement for its readers.
