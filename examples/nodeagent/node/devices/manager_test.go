@@ -398,6 +398,32 @@ func TestAPlugInRegistersAgain(t *testing.T) {
 	})
 }
 
+// A plug-in that fails before its first list makes its resource known, as on the kubelet: the Node shows
+// that the plug-in is there.
+func TestAPlugInThatListsNothing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := newMachine(t, podconfig.SourceAPI)
+		crash := func() {
+			p := newPlugin()
+			close(p.lists)
+			require.ErrorContains(t, m.manager.Follow(t.Context(), gpu, p), "the connection is lost")
+		}
+		require.Empty(t, m.amounts())
+		crash()
+		require.Equal(t, "example.com/gpu 0/0", m.amounts())
+		m.Apply(podOf("first", 1))
+		time.Sleep(time.Minute)
+		require.Empty(t, m.Status("first").Phase, "it waits")
+		time.Sleep(devices.DefaultPatience)
+		require.Equal(t, "UnexpectedAdmissionError", m.Status("first").Reason)
+		require.Equal(t, "example.com/gpu 0/0", m.amounts())
+		crash()
+		m.Apply(podOf("second", 1))
+		time.Sleep(time.Second)
+		require.Equal(t, "UnexpectedAdmissionError", m.Status("second").Reason, "it does not wait for a plug-in that has failed for so long")
+	})
+}
+
 // Extended resources without a plug-in are refused by name for static pods, as without this feature.
 func TestResourcesWithoutAPlugIn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

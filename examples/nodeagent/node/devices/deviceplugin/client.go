@@ -39,7 +39,7 @@ func dial(ctx context.Context, path string) (*client, error) {
 	defer cancel()
 	if c.options, err = c.api.GetDevicePluginOptions(ctx, &plugins.Empty{}, grpc.WaitForReady(true)); err != nil {
 		c.close()
-		return nil, fmt.Errorf("device plug-in at %s: GetDevicePluginOptions: %w", path, err)
+		return nil, fmt.Errorf("device plug-in at %s: failed to get device plugin options: %w", path, err) // words of the kubelet
 	}
 	return c, nil
 }

@@ -10,6 +10,7 @@ import (
 	"os"
 	"path/filepath"
 	"sync"
+	"sync/atomic"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -34,6 +35,7 @@ type stub struct {
 	kind     string
 	versions []string
 	stops    chan struct{} // closed: the stream of devices ends
+	fails    atomic.Bool   // the call for the options fails
 	told     chan *registration.RegistrationStatus
 }
 
@@ -56,6 +58,9 @@ func newStub(t *testing.T, path string) *stub {
 }
 
 func (s *stub) GetDevicePluginOptions(context.Context, *plugins.Empty) (*plugins.DevicePluginOptions, error) {
+	if s.fails.Load() {
+		return nil, errors.New("no options today")
+	}
 	return &plugins.DevicePluginOptions{PreStartRequired: true, GetPreferredAllocationAvailable: true}, nil
 }
 
@@ -176,12 +181,15 @@ func TestRegister(t *testing.T) {
 func TestRefusedRegistrations(t *testing.T) {
 	n := newNode(t)
 	newStub(t, filepath.Join(n.dir, "gpu.sock"))
+	newStub(t, filepath.Join(n.dir, "failing.sock")).fails.Store(true)
 	for want, r := range map[string]*plugins.RegisterRequest{
 		`requested API version "v1alpha" is not supported by kubelet. Supported version is ["v1beta1"]`: {Version: "v1alpha", Endpoint: "gpu.sock", ResourceName: gpu},
 		`the ResourceName "gpu" is invalid`:               {Version: plugins.Version, Endpoint: "gpu.sock", ResourceName: "gpu"},
 		`the ResourceName "kubernetes.io/gpu" is invalid`: {Version: plugins.Version, Endpoint: "gpu.sock", ResourceName: "kubernetes.io/gpu"},
 		`the endpoint "../gpu.sock" is invalid`:           {Version: plugins.Version, Endpoint: "../gpu.sock", ResourceName: gpu},
-		`the endpoint "kubelet.sock" is invalid`:          {Version: plugins.Version, Endpoint: "kubelet.sock", ResourceName: gpu},
+		// Upstream's spec looks for these words.
+		"failed to get device plugin options: rpc error: code = Unknown desc = no options today": {Version: plugins.Version, Endpoint: "failing.sock", ResourceName: gpu},
+		`the endpoint "kubelet.sock" is invalid`:                                                 {Version: plugins.Version, Endpoint: "kubelet.sock", ResourceName: gpu},
 	} {
 		require.ErrorContains(t, n.register(t, r), want)
 	}

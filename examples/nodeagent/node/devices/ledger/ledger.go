@@ -83,13 +83,14 @@ func (l *Ledger) Report(resource string, devices []Device) (changed []types.UID)
 }
 
 // Leave records that no plug-in serves the resource. None of its devices is healthy until the next
-// Report. Leave returns the holders of devices with changed health.
+// Report. A plug-in that has left without a Report makes the resource known, without devices. Leave
+// returns the holders of devices with changed health.
 func (l *Ledger) Leave(resource string) (changed []types.UID) {
-	was, ok := l.pools[resource]
-	if !ok {
-		return nil
+	now := &pool{away: true}
+	if was := l.pools[resource]; was != nil {
+		now.devices = was.devices
 	}
-	return l.replace(resource, &pool{devices: was.devices, away: true})
+	return l.replace(resource, now)
 }
 
 // Forget removes a resource without a plug-in. Containers keep their devices.

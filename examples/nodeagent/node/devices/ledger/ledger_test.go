@@ -167,6 +167,8 @@ func TestHealth(t *testing.T) {
 	require.False(t, l.IsKnown(gpu))
 	require.Equal(t, "r0=a", show(l, "u"), "the container keeps its device")
 	require.Empty(t, l.Leave(nic), "of an unknown resource")
+	require.Equal(t, map[string]ledger.Count{nic: {}}, l.Counts())
+	l.Forget(nic)
 	l.Report(gpu, devices("a"))
 	require.Error(t, l.Reserve(pod("v", "r:1")), "the device is in use")
 	require.True(t, l.Release("u"))
