@@ -77,17 +77,3 @@ func refusedFields(pod *v1.Pod, opts *Options, info Info) []string {
 	}
 	return fields
 }
-
-// handlerOf returns the abilities of the pod's handler. The zero Handler means the runtime does not
-// report handlers.
-func handlerOf(pod *v1.Pod, classes map[string]string, info Info) Handler {
-	return info.Handlers[handlerName(pod, classes)]
-}
-
-// handlerName returns the name of the pod's handler; "" is the runtime's default.
-func handlerName(pod *v1.Pod, classes map[string]string) string {
-	if pod.Spec.RuntimeClassName == nil {
-		return ""
-	}
-	return classes[*pod.Spec.RuntimeClassName]
-}

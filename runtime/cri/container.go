@@ -26,14 +26,10 @@ func (r *client) CreateContainer(ctx context.Context, id runtime.SandboxID, spec
 	if err := r.checkDevices(&spec); err != nil {
 		return runtime.ContainerID{}, err
 	}
-	opts, err := r.recallHandler(ctx, spec.Pod)
-	if err != nil {
-		return runtime.ContainerID{}, err
-	}
 	if !goodID(string(id)) {
 		return runtime.ContainerID{}, notFound("CreateContainer", string(id))
 	}
-	f, err := r.find(ctx, id, spec, opts)
+	f, err := r.find(ctx, id, spec)
 	if err != nil {
 		return runtime.ContainerID{}, err
 	}
@@ -44,10 +40,13 @@ func (r *client) CreateContainer(ctx context.Context, id runtime.SandboxID, spec
 	return runtime.ContainerID{Runtime: r.Name(), ID: made}, nil
 }
 
-// find gathers the inputs of the container's configuration and creates the pod's files.
-func (r *client) find(ctx context.Context, id runtime.SandboxID, spec runtime.ContainerSpec, opts *Options) (found, error) {
+// find checks the pod, gathers the inputs of the container's configuration and creates the pod's files.
+func (r *client) find(ctx context.Context, id runtime.SandboxID, spec runtime.ContainerSpec) (found, error) {
+	opts, err := r.recallHandler(ctx, spec.Pod)
+	if err != nil {
+		return found{}, err
+	}
 	f := found{node: r.node, capabilities: handlerOf(spec.Pod, opts.RuntimeHandlers, r.info)}
-	var err error
 	if f.sandbox, err = r.sandboxFor(ctx, id, spec); err != nil {
 		return f, err
 	}

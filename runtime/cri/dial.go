@@ -116,7 +116,6 @@ func Dial(ctx context.Context, endpoint string, opts Options) (Backend, error) {
 		log:    opts.Logger,
 	}
 	r.mu.sandboxes = make(map[runtime.SandboxID]*sandbox)
-	r.mu.handlers = make(foundHandlers)
 	r.mu.starts = make(map[string]*start)
 	r.mu.lost = make(map[string]bool)
 	r.mu.neverRan = make(map[string]bool)

@@ -62,6 +62,9 @@ func (r *client) findHandler(ctx context.Context, pod *v1.Pod) (*Options, error)
 		return nil, fmt.Errorf("look up RuntimeClass %q: %w", class, err)
 	}
 	r.mu.Lock()
+	if r.mu.handlers == nil {
+		r.mu.handlers = make(foundHandlers)
+	}
 	r.mu.handlers[class] = handler
 	r.mu.Unlock()
 	opts := r.opts.listing(class, handler)
@@ -112,4 +115,18 @@ func (r *client) refusedForAnyHandler(pod *v1.Pod) []string {
 	info := r.info
 	info.Handlers = map[string]Handler{"": {RecursiveReadOnlyMounts: true, UserNamespaces: true}}
 	return refusedFields(&plain, &r.opts, info)
+}
+
+// handlerOf returns the abilities of the pod's handler. The zero Handler means the runtime does not
+// report handlers.
+func handlerOf(pod *v1.Pod, classes map[string]string, info Info) Handler {
+	return info.Handlers[handlerName(pod, classes)]
+}
+
+// handlerName returns the name of the pod's handler; "" is the runtime's default.
+func handlerName(pod *v1.Pod, classes map[string]string) string {
+	if pod.Spec.RuntimeClassName == nil {
+		return ""
+	}
+	return classes[*pod.Spec.RuntimeClassName]
 }
