@@ -41,7 +41,8 @@
 //	 └─ gate passed ─ Degraded ◄── the gate of the good version fails, too ─────────────┘
 //
 // The first version of a unit has no predecessor: it begins in Proving, and is Degraded if it fails.
-// Without a good version, a new version is started at once.
+// Without a good version, a new version is started at once. The first record is written after the gate
+// of the first version, so that 1,000 new pods do not wait for 5,000 syncs of the disk.
 //
 // # Order of writes
 //

@@ -135,6 +135,12 @@ func (r *Record) mayRunUnsaved() bool {
 	return r.Good == "" || r.Phase == RollingBack || r.Phase == Degraded
 }
 
+// isFirstTry reports whether r needs no record on the disk, where stored is: the first version of a unit
+// is in Proving. Without a record, the next agent begins with the version that the source lists, too.
+func (r *Record) isFirstTry(stored *Record) bool {
+	return stored.Phase == Empty && r.Phase == Proving && r.Good == "" && r.Pick == ""
+}
+
 // isBad reports whether the version failed before.
 func (r *Record) isBad(hash string) bool {
 	return slices.ContainsFunc(r.Bad, func(b Bad) bool { return b.Hash == hash })

@@ -53,7 +53,7 @@ func takeTurns(turns []*turn, now time.Time) {
 		for _, t := range turns {
 			f := t.facts(&t.record)
 			f.Started = !t.started
-			if t.next, t.actions = Decide(t.record, f, now); !t.next.equal(&t.stored) {
+			if t.next, t.actions = Decide(t.record, f, now); !t.next.equal(&t.stored) && !t.next.isFirstTry(&t.stored) {
 				unsaved = append(unsaved, t)
 			}
 		}

@@ -53,3 +53,39 @@ func TestRecordsOfARoundAreStoredTogether(t *testing.T) {
 		assert.Equal(t, worlds[0].acts, worlds[2].acts)
 	})
 }
+
+// listed is a world with a version that the source lists. It keeps the phases of the saved records.
+type listed struct {
+	desired string
+	health  Health
+	saved   []Phase
+}
+
+func (l *listed) facts(*Record) Facts {
+	return Facts{Desired: l.desired, Listed: true, Deadline: time.Minute, Health: l.health}
+}
+
+func (l *listed) save(r *Record) error {
+	l.saved = append(l.saved, r.Phase)
+	return nil
+}
+
+func (l *listed) act(Action) {}
+
+// TestFirstVersionIsStoredAfterItsGate: the first version of a unit has no predecessor that a record
+// could bring back, and 1,000 new pods do not wait for their records. A second version is stored first.
+func TestFirstVersionIsStoredAfterItsGate(t *testing.T) {
+	w, u, now := &listed{desired: "first"}, &unit{}, time.Now()
+	assert.NoError(t, u.turn(w, now))
+	assert.Equal(t, Proving, u.record.Phase)
+	assert.Empty(t, w.saved)
+	w.desired = "corrected" // before the gate
+	assert.NoError(t, u.turn(w, now))
+	assert.Empty(t, w.saved)
+	w.health = Health{Hash: "corrected", Passed: true}
+	assert.NoError(t, u.turn(w, now))
+	assert.Equal(t, []Phase{Steady}, w.saved)
+	w.desired = "second"
+	assert.NoError(t, u.turn(w, now))
+	assert.Equal(t, []Phase{Steady, Staging}, w.saved)
+}
