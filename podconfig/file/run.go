@@ -98,7 +98,7 @@ func (l *loop) submit(ctx context.Context, r Result) error {
 		say = changes(l.told, now)
 	}
 	for _, c := range say {
-		if err := l.out.Submit(ctx, c); err != nil {
+		if err := l.out.Submit(ctx, c.Given()); err != nil { // a changed file makes new pods
 			return fmt.Errorf("file source: submit: %w", err)
 		}
 	}

@@ -150,6 +150,9 @@ func (k *keeper) step(ctx context.Context, c podconfig.Change) error {
 		}
 	}
 	for _, change := range changes {
+		if c.IsGiven() {
+			change = change.Given()
+		}
 		if err := k.out.Submit(ctx, change); err != nil {
 			return err
 		}

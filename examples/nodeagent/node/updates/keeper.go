@@ -150,7 +150,9 @@ func (k *keeper) apply(c podconfig.Change) {
 	for _, pod := range c.Pods() {
 		name := podName(pod)
 		k.remove(name)
-		pod = pod.DeepCopy() // the source may edit its pod
+		if !c.IsGiven() {
+			pod = pod.DeepCopy() // the source may edit its pod
+		}
 		k.desired[name] = pod
 		if k.updates.policy(pod) == Transactional {
 			k.unit(idOf(k.Name(), pod)).add(name, pod)
@@ -264,7 +266,7 @@ func (k *keeper) flush(ctx context.Context, out podconfig.Sink) error {
 		}
 	}
 	for _, c := range changes {
-		if err := out.Submit(ctx, c); err != nil {
+		if err := out.Submit(ctx, c.Given()); err != nil {
 			return err
 		}
 	}

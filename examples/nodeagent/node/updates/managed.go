@@ -59,7 +59,7 @@ type managed struct {
 	trouble   string             // the last error of save
 
 	// Guarded by keeper.updates.mu.
-	health map[types.NamespacedName]PodHealth
+	health map[types.NamespacedName]*PodHealth // a map has room for 8 values, and most units are one pod
 	stage  Stage
 }
 
@@ -198,7 +198,7 @@ func (m *managed) facts(r *Record) Facts {
 	if hash := r.Runs(); hash != "" && hash == m.runs {
 		pods := make(map[string]PodHealth, len(m.health))
 		for name, h := range m.health {
-			pods[name.String()] = h
+			pods[name.String()] = *h
 		}
 		f.Health = gate.JudgeAll(pods, now)
 		f.Health.Hash = hash
@@ -269,15 +269,16 @@ func (m *managed) switchTo(hash string) {
 			u.watched.Drop(uid)
 		}
 	}
-	m.runs, m.names, m.uids, m.health = hash, nil, nil, map[types.NamespacedName]PodHealth{}
+	m.runs, m.names, m.uids, m.health = hash, nil, nil, map[types.NamespacedName]*PodHealth{}
 	for _, pod := range runnable(pods, hash, m.record.Good != "") {
 		name := podName(pod)
 		k.out[name], k.changed[name] = output{pod, m}, true
 		m.names, m.uids = append(m.names, name), append(m.uids, pod.UID)
 		if old := before[name]; old != nil && old.UID == pod.UID && old.Annotations[podconfig.AnnotationHash] == pod.Annotations[podconfig.AnnotationHash] {
-			m.health[name] = health[name].again(time.Now()) // the pod runs on, and may have no further status
+			h := health[name].again(time.Now()) // the pod runs on, and may have no further status
+			m.health[name] = &h
 		} else {
-			m.health[name] = PodHealth{}
+			m.health[name] = &PodHealth{}
 		}
 		u.watched.Set(pod.UID, watched{m, name, hash})
 	}

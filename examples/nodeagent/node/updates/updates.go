@@ -208,7 +208,8 @@ func (u *Updates) published(pod *v1.Pod, status v1.PodStatus) {
 	if w.unit == nil || pod.Annotations[AnnotationVersion] != w.hash {
 		return
 	}
-	w.unit.health[w.name] = w.unit.health[w.name].Observe(&status, time.Now())
+	h := w.unit.health[w.name]
+	*h = h.Observe(&status, time.Now())
 	w.unit.markLocked()
 }
 

@@ -154,23 +154,26 @@ func isHeld(pods []*v1.Pod) bool {
 }
 
 // runnable returns the pods as the node runs them. The images of a staged version are present, so
-// that an image with the pull policy Always is not pulled again when a container starts.
+// that an image with the pull policy Always is not pulled again when a container starts. The result
+// shares memory with pods. Do not edit either.
 func runnable(pods []*v1.Pod, hash string, staged bool) []*v1.Pod {
 	all := make([]*v1.Pod, len(pods))
 	for i, pod := range pods {
-		c := pod.DeepCopy()
-		if c.Annotations == nil {
-			c.Annotations = map[string]string{}
-		}
-		c.Annotations[AnnotationVersion] = hash
-		if staged {
-			for _, image := range imagesOf(c) {
-				if *image.policy == v1.PullAlways {
+		c := *pod
+		if staged && slices.ContainsFunc(imagesOf(pod), isPulledAlways) {
+			c = *pod.DeepCopy()
+			for _, image := range imagesOf(&c) {
+				if isPulledAlways(image) {
 					*image.policy = v1.PullIfNotPresent
 				}
 			}
 		}
-		all[i] = c
+		c.Annotations = maps.Clone(pod.Annotations)
+		if c.Annotations == nil {
+			c.Annotations = map[string]string{}
+		}
+		c.Annotations[AnnotationVersion] = hash
+		all[i] = &c
 	}
 	return all
 }
@@ -180,6 +183,8 @@ type image struct {
 	name   string
 	policy *v1.PullPolicy
 }
+
+func isPulledAlways(i image) bool { return *i.policy == v1.PullAlways }
 
 // imagesOf returns the images of a pod's containers and volumes.
 func imagesOf(pod *v1.Pod) (all []image) {
