@@ -12,6 +12,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"k8s.io/apimachinery/pkg/api/resource"
@@ -31,7 +32,6 @@ const (
 //
 // Invariant: encoding/json decodes a tree without wrong problems into the type without error.
 type conformer struct {
-	types   map[reflect.Type]map[string]reflect.Type
 	around  []scope // the objects around the current value, outermost first
 	unknown []Problem
 	wrong   []Problem
@@ -46,7 +46,7 @@ type scope struct {
 
 // conform removes unknown fields from the tree, so that decoding and hashing ignore them.
 func conform(root any, t reflect.Type) *conformer {
-	c := &conformer{types: map[reflect.Type]map[string]reflect.Type{}}
+	c := &conformer{}
 	c.value(root, t, "")
 	return c
 }
@@ -106,7 +106,7 @@ func (c *conformer) object(v any, t reflect.Type, path string) {
 		c.report(path, "an object", v)
 		return
 	}
-	here := scope{path: path, object: m, fields: c.fields(t)}
+	here := scope{path: path, object: m, fields: fieldsOf(t)}
 	c.around = append(c.around, here)
 	for _, key := range slices.Sorted(maps.Keys(m)) {
 		ft, known := here.fields[key]
@@ -210,10 +210,17 @@ func isQuantity(text string) bool {
 	return err == nil
 }
 
-// fields returns the types of a struct's fields by JSON name, including embedded structs.
-func (c *conformer) fields(t reflect.Type) map[string]reflect.Type {
-	if fields, ok := c.types[t]; ok {
-		return fields
+// fieldsByType has the results of fieldsOf, by reflect.Type, because a folder has many manifests of few types.
+var fieldsByType sync.Map
+
+// fieldsOf returns the types of a struct's fields by JSON name, including embedded structs. Types
+// other than structs have no fields.
+func fieldsOf(t reflect.Type) map[string]reflect.Type {
+	if fields, ok := fieldsByType.Load(t); ok {
+		return fields.(map[string]reflect.Type)
+	}
+	if _, _, special := selfDecoding(nil, t); special || t.Kind() != reflect.Struct {
+		return nil
 	}
 	fields := map[string]reflect.Type{}
 	for f := range t.Fields() {
@@ -221,11 +228,11 @@ func (c *conformer) fields(t reflect.Type) map[string]reflect.Type {
 		switch {
 		case name == "-" || !f.IsExported():
 		case f.Anonymous && (name == "" || strings.Contains(options, "inline")):
-			maps.Copy(fields, c.fields(f.Type))
+			maps.Copy(fields, fieldsOf(f.Type))
 		default:
 			fields[name] = f.Type
 		}
 	}
-	c.types[t] = fields
+	fieldsByType.Store(t, fields)
 	return fields
 }

@@ -64,19 +64,11 @@ func (c *conformer) placeIn(s scope, names []string, key string) string {
 			}
 			t = t.Elem()
 		}
-		if _, ok := c.fieldsOf(t)[key]; ok {
+		if _, ok := fieldsOf(t)[key]; ok {
 			return path
 		}
 	}
 	return ""
-}
-
-// fieldsOf is fields for any type. Types other than structs have no fields.
-func (c *conformer) fieldsOf(t reflect.Type) map[string]reflect.Type {
-	if _, _, special := selfDecoding(nil, t); special || t.Kind() != reflect.Struct {
-		return nil
-	}
-	return c.fields(t)
 }
 
 // remedyFor returns the remedy for a value got where want is expected, "" if obvious. Of the value

@@ -9,6 +9,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"k8s.io/apimachinery/pkg/types"
@@ -23,25 +24,26 @@ import (
 // the mark of an ended or removed container, abandoned folders (half made or half removed, and
 // unlocked), and folders of pods without a sandbox.
 func (r *Runtime) Leftovers(ctx context.Context) ([]runtime.Leftover, error) {
-	shims, shimsErr := r.orphanShims()
-	processes, processesErr := r.orphanProcesses(ctx)
+	marked, markedErr := proc.Marked(record.IDEnv) // first: a shim lives before and after its processes
+	places, placesErr := proc.Places(isAnyShim)
+	processes, processesErr := r.orphanProcesses(ctx, marked, places)
 	folders, foldersErr := r.orphanFolders(ctx)
-	out := append(append(shims, processes...), folders...)
-	return out, errors.Join(shimsErr, processesErr, foldersErr)
+	return slices.Concat(r.orphanShims(places), processes, folders), errors.Join(markedErr, placesErr, processesErr, foldersErr)
 }
 
-// anyShim recognizes each shim of a container below Options.Root by its arguments.
-func (r *Runtime) anyShim(args []string) bool {
-	return len(args) == 2 && args[0] == record.ShimName && strings.HasPrefix(args[1], r.root+string(filepath.Separator))
+// isAnyShim recognizes each shim by its arguments.
+func isAnyShim(args []string) bool { return len(args) == 2 && args[0] == record.ShimName }
+
+// isOwn recognizes each shim of a container below Options.Root by its arguments.
+func (r *Runtime) isOwn(args []string) bool {
+	return isAnyShim(args) && strings.HasPrefix(args[1], r.root+string(filepath.Separator))
 }
 
 // orphanShims finds shims whose container's folder was deleted or renamed.
-func (r *Runtime) orphanShims() ([]runtime.Leftover, error) {
-	places, err := proc.Places(r.anyShim)
-	var out []runtime.Leftover
+func (r *Runtime) orphanShims(places map[int]proc.Place) (out []runtime.Leftover) {
 	for pid, place := range places {
 		_, inPlace := r.keyOfFolder(place.Dir)
-		if _, gone := os.Lstat(place.Dir); inPlace && gone == nil {
+		if _, gone := os.Lstat(place.Dir); !r.isOwn(place.Args) || inPlace && gone == nil {
 			continue
 		}
 		l := runtime.Leftover{Kind: runtime.LeftoverShim, PID: pid, Ours: true,
@@ -51,7 +53,7 @@ func (r *Runtime) orphanShims() ([]runtime.Leftover, error) {
 		}
 		out = append(out, l)
 	}
-	return out, err
+	return out
 }
 
 // keyOfFolder reads the path of a container's folder. The root may be a link.
@@ -73,10 +75,8 @@ func (r *Runtime) keyOfFolder(dir string) (containerKey, bool) {
 }
 
 // orphanProcesses finds processes with the mark of a container that does not run.
-func (r *Runtime) orphanProcesses(ctx context.Context) ([]runtime.Leftover, error) {
-	marked, err := proc.Marked(record.IDEnv)
-	shims, shimsErr := proc.Places(func(args []string) bool { return len(args) == 2 && args[0] == record.ShimName })
-	errs := []error{err, shimsErr}
+func (r *Runtime) orphanProcesses(ctx context.Context, marked map[int]string, shims map[int]proc.Place) ([]runtime.Leftover, error) {
+	var errs []error
 	supervised := map[string]bool{} // by containerKey.dir
 	for _, shim := range shims {
 		supervised[lastElements(shim.Args[1], 3)] = true
@@ -85,11 +85,8 @@ func (r *Runtime) orphanProcesses(ctx context.Context) ([]runtime.Leftover, erro
 	runs := map[string]bool{} // by container ID; filled by accountsFor
 	for pid, id := range marked {
 		key, ok := parseContainerID(runtime.ContainerID{Runtime: name, ID: id})
-		if !ok {
+		if !ok || supervised[key.dir()] { // by a shim that may be below another root; orphanShims reports orphaned shims
 			continue
-		}
-		if supervised[key.dir()] {
-			continue // the shim may be below another root; orphanShims reports orphaned shims
 		}
 		known, err := r.accountsFor(ctx, key, runs)
 		if err != nil {
@@ -249,15 +246,15 @@ func (r *Runtime) Collect(ctx context.Context, l runtime.Leftover) error {
 
 // collectShim makes an orphaned shim end the container.
 func (r *Runtime) collectShim(ctx context.Context, l runtime.Leftover) error {
-	h, err := proc.HoldAt(proc.Ref{PID: l.PID}, r.anyShim)
+	h, err := proc.HoldAt(proc.Ref{PID: l.PID}, r.isOwn)
 	if errors.Is(err, os.ErrProcessDone) {
 		return nil
 	}
 	if err != nil {
 		return err
 	}
-	orphans, err := r.orphanShims() // again, while the pidfd keeps the PID from being reused
-	for _, o := range orphans {
+	places, err := proc.Places(r.isOwn) // again, while the pidfd keeps the PID from being reused
+	for _, o := range r.orphanShims(places) {
 		if o.PID == l.PID {
 			return endShim(ctx, h, 0)
 		}

@@ -14,6 +14,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/keelson-dev/keelson/internal/kernelfile"
 )
 
 // Handle is a pidfd of a process. It refers to the same process even after its PID is reused.
@@ -90,7 +92,7 @@ func matches(pid int, match Match) bool {
 // executes a program, and arguments waits for the end of this time.
 func arguments(dir string) (raw []byte, err error) {
 	for range 50 {
-		raw, err = os.ReadFile(dir + "/cmdline")
+		raw, err = kernelfile.Append(make([]byte, 0, 256), dir+"/cmdline")
 		if err != nil || len(raw) > 0 {
 			return raw, err
 		}

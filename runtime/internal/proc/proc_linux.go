@@ -14,6 +14,8 @@ import (
 	"sync/atomic"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/keelson-dev/keelson/internal/kernelfile"
 )
 
 // bootID is the boot ID once it was read. No process outlives its boot.
@@ -34,7 +36,7 @@ func BootID() (string, error) {
 
 // Lookup returns the kernel's data about a PID, or os.ErrProcessDone without a process.
 func Lookup(pid int) (Info, error) {
-	raw, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
+	raw, err := kernelfile.Append(make([]byte, 0, 512), "/proc/"+strconv.Itoa(pid)+"/stat")
 	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.ESRCH) {
 		return Info{}, os.ErrProcessDone
 	}

@@ -69,8 +69,8 @@ func load(dir *os.Root, name string) ([]byte, error) {
 	case info.Size() > maxSize:
 		return nil, corrupt(dir, name, fmt.Errorf("%d bytes, more than %d", info.Size(), maxSize))
 	}
-	raw, err := io.ReadAll(f)
-	if err != nil {
+	raw := make([]byte, info.Size())
+	if _, err := io.ReadFull(f, raw); err != nil {
 		return nil, corrupt(dir, name, err)
 	}
 	return raw, nil
