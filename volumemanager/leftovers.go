@@ -87,7 +87,7 @@ func (m *Manager) Leftovers(ctx context.Context, keep func(types.UID) bool) ([]L
 		if ctx.Err() != nil {
 			return found, errors.Join(append(errs, context.Cause(ctx))...)
 		}
-		if !isElement(string(uid)) || keep(uid) || !m.options.Pods.ShouldPodRuntimeBeRemoved(uid) {
+		if keep(uid) || !m.options.Pods.ShouldPodRuntimeBeRemoved(uid) {
 			continue
 		}
 		left, err := m.leftoversOf(uid, mounts)

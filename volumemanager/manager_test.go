@@ -49,6 +49,8 @@ func TestPodWithoutVolumesIsReadyAtOnce(t *testing.T) {
 		require.NoError(s, s.manager.WaitForUnmount(s.Context(), "a"))
 		require.NoError(s, s.manager.WaitForUnmount(s.Context(), "nobody"))
 		require.Error(s, s.mount(nil))
+		s.pods.Set("b", volumetest.Terminating)
+		require.NoError(s, s.mount(podWith("b")), "nothing is missing for a pod that ends")
 	})
 }
 

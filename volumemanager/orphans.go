@@ -44,7 +44,7 @@ func (m *Manager) CleanupOrphans(ctx context.Context, keep func(types.UID) bool)
 		if ctx.Err() != nil {
 			return errors.Join(append(errs, context.Cause(ctx))...)
 		}
-		if !isElement(string(uid)) || keep(uid) {
+		if keep(uid) {
 			continue
 		}
 		if m.own != nil {
@@ -160,7 +160,7 @@ func (r *remover) names(dir string) []string {
 		return nil
 	}
 	defer file.Close()
-	names, err := file.Readdirnames(-1)
+	names, err := file.Readdirnames(0)
 	r.fail(err)
 	slices.Sort(names)
 	return names
@@ -172,36 +172,36 @@ func (r *remover) fail(err error) {
 	}
 }
 
-// enter reports whether name exists, and is a folder on the same device. Another device is recorded
-// in left.
-func (r *remover) enter(name string) (folder, exists bool) {
+// enter returns what name is. A missing file, and a folder on another device, are not to be entered:
+// the result is nil. Another device is recorded in left.
+func (r *remover) enter(name string) fs.FileInfo {
 	info, err := r.root.Lstat(name)
 	if err != nil {
 		r.fail(err)
-		return false, false
+		return nil
 	}
 	if !info.IsDir() {
-		return false, true
+		return info
 	}
 	device, err := deviceOf(info)
 	if err != nil || device != r.device {
 		r.left = append(r.left, name+" (another file system)")
-		return false, false
+		return nil
 	}
-	return true, true
+	return info
 }
 
 // removeEmpty removes empty folders, down to depth below name, and empty files if files is
 // fateRemove. Other paths are recorded in left.
 func (r *remover) removeEmpty(name string, depth int, files fate) {
-	folder, exists := r.enter(name)
+	info := r.enter(name)
 	switch {
-	case !exists:
+	case info == nil:
 		return
-	case !folder && (files == fateKeep || !r.empty(name)):
+	case !info.IsDir() && (files == fateKeep || !info.Mode().IsRegular() || info.Size() > 0):
 		r.left = append(r.left, name)
 		return
-	case folder && depth > 0:
+	case info.IsDir() && depth > 0:
 		for _, entry := range r.names(name) {
 			r.removeEmpty(filepath.Join(name, entry), depth-1, files)
 		}
@@ -209,10 +209,4 @@ func (r *remover) removeEmpty(name string, depth int, files fate) {
 	if err := r.root.Remove(name); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		r.left = append(r.left, name)
 	}
-}
-
-// empty reports whether name is an empty regular file.
-func (r *remover) empty(name string) bool {
-	info, err := r.root.Lstat(name)
-	return err == nil && info.Mode().IsRegular() && info.Size() == 0
 }

@@ -113,7 +113,7 @@ func (m *Manager) findPod(uid types.UID) error {
 // guess returns a record for a volume without a readable record: from the device record of a staged
 // volume with the same folder name, or from the plugin.
 func (m *Manager) guess(plugin Plugin, p Place) MountRecord {
-	record := MountRecord{PodUID: p.PodUID, Plugin: p.Plugin, Inner: p.Inner}
+	var record MountRecord
 	if v, ok := m.stagedVolume(p); ok {
 		record.Spec, record.DeviceDir, record.DevicePath = v.spec, v.deviceDir, v.devicePath
 		return record
@@ -158,7 +158,7 @@ func (m *Manager) takeIn(plugin Plugin, p Place, record MountRecord) {
 			return
 		}
 		here = true
-		if r.state == StateNotMounted && r.busy == nil && !m.mu.rebuilt {
+		if !m.mu.rebuilt { // no operation has begun
 			r.state, r.found = StateUncertain, true
 		}
 	})
@@ -256,7 +256,7 @@ func (f recordFiles) list(dir string) (names []string, err error) {
 	file, err := root.OpenFile(dir, os.O_RDONLY|syscall.O_NONBLOCK, 0) // does not wait for the writer of a pipe
 	if err == nil {
 		defer file.Close()
-		names, err = file.Readdirnames(-1)
+		names, err = file.Readdirnames(0)
 	}
 	if errors.Is(err, syscall.ENOTDIR) {
 		return nil, nil

@@ -37,20 +37,17 @@ func (m *Manager) PodChanged(uid types.UID) {
 		return // a newer request for the pod makes the answer obsolete
 	}
 	m.each(uid, func(v *volume, r *row) {
-		changed := r.review(gone, terminating)
-		if changed && gone {
+		r.review(gone, terminating)
+		if gone {
 			v.interrupt(r)
 		}
 		m.dispatch(v)
-		if changed {
-			m.wakeWaiters(uid)
-		}
 	})
+	m.wakeWaiters(uid)
 }
 
-// review records the lifecycle of the pod, and reports whether it has changed.
-func (r *row) review(gone, terminating bool) bool {
-	was, ended := r.desire, r.terminating
+// review records the lifecycle of the pod.
+func (r *row) review(gone, terminating bool) {
 	r.terminating = terminating
 	switch {
 	case gone:
@@ -58,7 +55,6 @@ func (r *row) review(gone, terminating bool) bool {
 	case r.desire == DesireGone:
 		r.desire = DesireKept
 	}
-	return was != r.desire || ended != terminating
 }
 
 // interrupt cancels the mounting for a pod that is gone. An operation on the whole volume is

@@ -3,6 +3,9 @@
 package volumemanager
 
 import (
+	"os"
+	"path/filepath"
+	"syscall"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -42,4 +45,20 @@ func TestStagedVolumeOfAFolder(t *testing.T) {
 			}
 		})
 	}
+}
+
+// Mount points are not counted as absent because the folder above them cannot be examined.
+func TestMountsBelowAFolderThatCannotBeExamined(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "file")
+	require.NoError(t, os.WriteFile(file, nil, 0o600))
+	_, err := mountsBelow(filepath.Join(file, "x", "y"), []string{"/"})
+	require.ErrorIs(t, err, syscall.ENOTDIR)
+	m, err := New(Options{Root: file})
+	require.NoError(t, err)
+	found, err := m.leftoversOf("uid", []string{"/"})
+	require.ErrorIs(t, err, syscall.ENOTDIR)
+	assert.Empty(t, found)
+	missing, err := mountsBelow(filepath.Join(filepath.Dir(file), "none", "x", "y"), []string{"/"})
+	require.NoError(t, err)
+	assert.Empty(t, missing)
 }

@@ -259,6 +259,31 @@ func TestCallsWaitForReconstruct(t *testing.T) {
 	})
 }
 
+// Run logs that the volumes of the last run were not all found, unless its context has ended.
+func TestRunLogsWhatReconstructMissed(t *testing.T) {
+	for _, ended := range []bool{false, true} {
+		core, logs := observer.New(zap.ErrorLevel)
+		root := memoryDir(t)
+		synctest.Test(t, func(t *testing.T) {
+			s := newStage(t, root, volumetest.Options{}, func(o *volumemanager.Options) { o.Logger = zap.New(core) })
+			s.files("volumemanager/devices/0123.json")
+			ctx, cancel := context.WithCancel(t.Context())
+			if ended {
+				cancel()
+			}
+			done := background(func() error { return s.manager.Run(ctx) })
+			synctest.Wait()
+			cancel()
+			require.NoError(t, done())
+		})
+		want := 1
+		if ended {
+			want = 0
+		}
+		assert.Len(t, logs.All(), want)
+	}
+}
+
 // Every failed operation is logged once. Successes, and the mounting that is cancelled because its
 // pod has ended, are not logged.
 func TestOnlyFailuresAreLogged(t *testing.T) {

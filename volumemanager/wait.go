@@ -187,11 +187,10 @@ func (m *Manager) mountError(ctx context.Context, uid types.UID, waiting []await
 // why returns the reasons why v is not mounted for the pod.
 func (v *volume) why(uid types.UID, r *row) []error {
 	reasons := []error{v.blocked(uid, r)}
-	if r.failure.err != nil && r.failure.kind.sets() {
-		reasons = append(reasons, fmt.Errorf("volume %s: %w", r.place.Inner, r.failure.err))
-	}
-	if v.failure.err != nil && v.failure.kind.sets() {
-		reasons = append(reasons, fmt.Errorf("volume %s: %w", r.place.Inner, v.failure.err))
+	for _, f := range []failure{r.failure, v.failure} {
+		if f.err != nil && f.kind.sets() {
+			reasons = append(reasons, fmt.Errorf("volume %s: %w", r.place.Inner, f.err))
+		}
 	}
 	return append(reasons, v.underWay(r)...)
 }
