@@ -7,10 +7,13 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"slices"
 	"sync"
 
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/keelson-dev/keelson/internal/podfacts"
 )
 
 // errResizePodInPlace is the reason of a failed ResizePodInPlace step.
@@ -179,6 +182,21 @@ func (m *Manager) Actuated(uid types.UID, id ContainerID) (v1.ResourceRequiremen
 	}
 	a, ok := m.resizer.recall(uid, id)
 	return a.resources, ok
+}
+
+// Resizes reports whether a running container of pod has other resources than the pod's spec, or may
+// have after a failed update. The next SyncPod of this spec resizes or restarts such a container.
+// Resizes is false for a static pod, and if the runtime is no Updater.
+func (m *Manager) Resizes(pod *v1.Pod, status *PodStatus) bool {
+	if m.resizer == nil || podfacts.IsStatic(pod) {
+		return false
+	}
+	p := planner{pod: pod, actuated: m.resizer.of(pod, status)}
+	resizes := func(c v1.Container) bool {
+		st := status.Active(c.Name)
+		return st != nil && st.State == StateRunning && p.misfit(&c)
+	}
+	return slices.ContainsFunc(pod.Spec.InitContainers, resizes) || slices.ContainsFunc(pod.Spec.Containers, resizes)
 }
 
 // withResources returns annotations and annotationResources for a container. The caller owns the

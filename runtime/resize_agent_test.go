@@ -194,6 +194,35 @@ func TestProgressTellsAResize(t *testing.T) {
 	})
 }
 
+// Before a resize, a manager tells that a running container has other resources than its spec, also
+// the manager of a later agent.
+func TestResizesOfRunningContainers(t *testing.T) {
+	inBubble(t, func(n *node) {
+		resizes := func(pod *v1.Pod) bool {
+			status, err := n.rt.PodStatus(n.Context(), pod.UID)
+			require.NoError(n, err)
+			return n.manager.Resizes(pod, status)
+		}
+		pod := n.resized(newPod(sidecar("s"), regular("a", "b")), "a cpu=1/1")
+		require.False(n, resizes(pod), "nothing runs")
+		n.mustSync(pod)
+		require.False(n, resizes(pod))
+		n.restart(runtime.Options{})
+		require.False(n, resizes(pod), "the values are as wanted")
+		for _, want := range []string{"a cpu=2/2", "s cpu=1/1"} {
+			pod = n.resized(pod, want)
+			require.True(n, resizes(pod), want)
+			n.mustSync(pod)
+			require.False(n, resizes(pod), want)
+		}
+		static := n.resized(pod, "a cpu=3/3")
+		static.Annotations = map[string]string{"kubernetes.io/config.source": "file"}
+		require.False(n, resizes(static), "a static pod is not resized")
+		require.NoError(n, n.world.Kill(pod.UID, "a", 1))
+		require.False(n, resizes(n.resized(pod, "a cpu=3/3")), "the container has ended")
+	})
+}
+
 // A container that is to be restarted for its resources and cannot be stopped is still to be
 // resized.
 func TestAFailedKillLeavesTheResizeUnderWay(t *testing.T) {

@@ -107,7 +107,7 @@ func TestAStatusThatComesLater(t *testing.T) {
 
 		assert.Empty(n, n.pods.All())
 		n.drive(&came, time.Second)
-		assert.Empty(n, n.statuses, "nothing is new")
+		assert.Equal(n, []v1.PodStatus{came.Status}, n.statuses, "the first status is told, so that a status manager defends it")
 		require.Len(n, n.pods.All(), 1)
 		newer := came
 		newer.Status.Message = "newer"

@@ -97,9 +97,10 @@ type Options struct {
 	// counts as healthy.
 	Probes Probes
 
-	// Status is called with every status that differs from the previous status, at first
-	// pod.Status. The calls for each pod are in order and never concurrent. Status must not block
-	// or write to the shared pod. The status is read-only. Defaults to nil.
+	// Status is called with the first status of each pod, also if it equals pod.Status, and then with
+	// every status that differs from the previous status. The calls for each pod are in order and
+	// never concurrent. Status must not block or write to the shared pod. The status is read-only.
+	// Defaults to nil.
 	Status func(pod *v1.Pod, status v1.PodStatus)
 	// Ended is called after the last Status, when no container of the pod runs and the pod's
 	// volumes are unmounted. Ended may be called more than once. Defaults to nil.

@@ -27,8 +27,8 @@ func (p *Pods) Status(pod *v1.Pod) v1.PodStatus {
 	return p.records.find(pod.UID).lastStatus(pod)
 }
 
-// publish generates the pod's status from the observation, applies edit, and publishes a changed
-// status. over reports a terminal phase.
+// publish generates the pod's status from the observation, applies edit, and publishes the first or a
+// changed status. over reports a terminal phase.
 func (p *Pods) publish(r *record, pod *v1.Pod, observed *runtime.PodStatus, stage podstatus.Stage, edit func(*v1.PodStatus)) (over bool) {
 	status := p.generate(r, pod, observed, stage, runtime.Progress{})
 	if edit != nil {
@@ -58,18 +58,18 @@ func (p *Pods) explain(r *record, pod *v1.Pod) {
 	}
 }
 
-// tell stores a status and calls Options.Status if the status has changed.
+// tell stores a status and calls Options.Status for the first and for each changed status.
 func (p *Pods) tell(r *record, pod *v1.Pod, status v1.PodStatus) {
-	before := r.lastStatus(pod)
+	before, last := r.lastStatus(pod), r.shown.Load()
 	isNew := !semantic.Equal(&before, &status)
 	shown := &shownPod{pod: pod}
-	if last := r.shown.Load(); isNew {
+	if isNew {
 		shown.own = &status
 	} else if last != nil {
 		shown.own = last.own
 	}
 	r.shown.Store(shown)
-	if isNew && p.opts.Status != nil {
+	if (isNew || last == nil) && p.opts.Status != nil {
 		p.opts.Status(pod, status)
 	}
 }
@@ -96,7 +96,8 @@ func (p *Pods) generate(r *record, pod *v1.Pod, observed *runtime.PodStatus, sta
 			h.Input(pod, &in)
 		}
 	}
-	in.Resizing.UnderWay = in.Resizing.UnderWay || now.Resizing // also a resize that an earlier agent has begun
+	// A resize may have been granted by an earlier agent.
+	in.Resizing.UnderWay = in.Resizing.UnderWay || now.Resizing || stage == podstatus.StageSync && p.opts.Manager.Resizes(pod, observed)
 	p.applyDeadline(&in)
 	status := podstatus.Generate(in)
 	if probes != nil && stage == podstatus.StageSync {
