@@ -65,6 +65,17 @@ func (c *checker) ephemeral() {
 	}
 }
 
+// afterStop returns the end of the stop that is in progress at some time in a container of the pod, or that time.
+// The sync that stops the container has the manifest from before.
+func (p *peace) afterStop(uid types.UID, at time.Duration) time.Duration {
+	for _, r := range p.runs {
+		if r.uid == uid && r.exited < forever && r.exited > at && slices.ContainsFunc(r.stops, func(s stop) bool { return s.at <= at }) {
+			return r.exited
+		}
+	}
+	return at
+}
+
 // debugged judges that an ephemeral container is created once its pod has a sandbox.
 func (p *peace) debugged() {
 	for uid, spans := range p.wanted {
@@ -76,7 +87,7 @@ func (p *peace) debugged() {
 			pod := p.lastManifest(uid, life)
 			for i := range pod.Spec.EphemeralContainers {
 				c := (*v1.Container)(&pod.Spec.EphemeralContainers[i].EphemeralContainerCommon)
-				due, late := p.supplied(uid, c, max(p.addedAt(uid, c.Name), p.runs[first].created))
+				due, late := p.supplied(uid, c, p.afterStop(uid, max(p.addedAt(uid, c.Name), p.runs[first].created)))
 				late += retried + hooksTime(pod)
 				if due == forever || p.unmounted(pod, due+late) || due+late >= min(s.to, p.over(uid, life, due), p.h.Taken) {
 					continue

@@ -65,13 +65,24 @@ func (c *checker) counts() {
 	}
 }
 
-// isOfLifeBefore: the instance began, and ended or was being stopped, at the instant at which a
-// source began another life of its pod. The instance was started for the earlier life, and stopped
-// for the new life.
+// isOfLifeBefore: the instance began at the instant at which a source began another life of its pod,
+// and was started for the earlier life: it ended or was being stopped at that instant, or its sandbox
+// is that of the earlier life.
 func (c *checker) isOfLifeBefore(i *instance) bool {
 	span, n := c.spanAt(i.uid, i.began())
-	stopped := func(e fake.Entry) bool { return e.Op == fake.OpStopContainer && e.ID == i.id && e.At == span.from }
-	return n > 0 && i.began() == span.from && (!i.running && i.exited == span.from || slices.ContainsFunc(c.h.Calls, stopped))
+	if n <= 0 || i.began() != span.from {
+		return false
+	}
+	sandbox := span.from
+	for n, e := range c.h.Calls {
+		switch {
+		case e.Op == fake.OpStopContainer && e.ID == i.id && e.At == span.from:
+			return true
+		case e.Op == fake.OpRunSandbox && e.UID == i.uid && n < i.entry:
+			sandbox = e.At
+		}
+	}
+	return !i.running && i.exited == span.from || sandbox < span.from
 }
 
 // unheard: an earlier agent never published the count to the API server, and a fault or the agent

@@ -37,6 +37,9 @@ func (p *peace) kept(r *run) {
 		}
 	}
 	i, to := slices.Index(ran, r), p.wanted[r.uid][r.life].to
+	if p.goesOn[tenant{r.uid, r.life + 1}] {
+		to-- // a life may end 1 ns after a start that failed at this instant
+	}
 	if at, reason := p.turnedAway(r.uid, r.life); reason == reasonPreempted {
 		to = min(to, at) // an evicted pod frees its disk: see podworkers.Workers.ShouldPodContentBeRemoved
 	}

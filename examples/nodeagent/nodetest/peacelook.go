@@ -9,6 +9,7 @@ import (
 	"time"
 
 	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/keelson-dev/keelson/internal/podfacts"
 	"github.com/keelson-dev/keelson/runtime"
@@ -20,8 +21,7 @@ func (p *player) look() error {
 	var errs []error
 	for _, pod := range p.everyWanted() {
 		status, truth := p.published(pod.UID), p.truth(pod.UID)
-		if pod.DeletionTimestamp != nil || p.node.life == nil || peace.changing(pod) || peace.completedByProbe(pod.UID) || peace.waits(pod) ||
-			peace.unmounted(pod, peace.h.Taken) { // the sync of a new agent waits for the volumes
+		if pod.DeletionTimestamp != nil || p.node.life == nil || peace.changing(pod) || peace.completedByProbe(pod.UID) || peace.waits(pod) {
 			continue
 		}
 		if status == nil {
@@ -29,6 +29,13 @@ func (p *player) look() error {
 			continue
 		}
 		now := p.node.World.Now()
+		if peace.unmounted(pod, now) {
+			// Between two attempts to set up the volumes, the agent publishes the containers that it finds.
+			if err := errors.Join(truthful(status, truth), containersFit(status, truth, nil)); err != nil && peace.movedAt(pod.UID)+retried < now {
+				errs = append(errs, fmt.Errorf("pod %s (%s), without volumes: %w", pod.Name, pod.UID, err))
+			}
+			continue
+		}
 		err := errors.Join(truthful(status, truth), containersFit(status, truth, nil), peace.phaseIs(pod, status, now), peace.volumesAre(pod, status))
 		if !peace.initMoved(pod) && time.Since(p.tampered[pod.UID]) > mended {
 			err = errors.Join(err, p.arrived(pod, status), p.mirrored(pod, status))
@@ -45,6 +52,18 @@ func (p *player) look() error {
 		}
 	}
 	return errors.Join(append(errs, p.left(peace))...)
+}
+
+// movedAt returns the time of the last begin or end of a container of the pod.
+func (p *peace) movedAt(uid types.UID) (last time.Duration) {
+	for _, r := range p.runs {
+		for _, at := range []time.Duration{r.created, r.started, r.exited} {
+			if r.uid == uid && at < forever {
+				last = max(last, at)
+			}
+		}
+	}
+	return last
 }
 
 // initMoved reports whether an init container or sidecar has just begun or ended. API servers

@@ -76,7 +76,8 @@ func (p *peace) number() {
 	for _, r := range p.runs {
 		var s span
 		s, r.life = p.spanAt(r.uid, r.created)
-		if p.goesOn[tenant{r.uid, r.life}] && (r.created == s.from && r.removed == s.from || len(r.stops) > 0 && r.stops[0].at == r.created || r.started == forever && p.inTheWay(r, s)) {
+		stopped := len(r.stops) > 0 && r.stops[0].at == r.created && s.to > r.created+1 // a life that ends at once stops it, too
+		if p.goesOn[tenant{r.uid, r.life}] && (r.created == s.from && r.removed == s.from || stopped || r.started == forever && p.inTheWay(r, s)) {
 			r.life-- // created a moment before the exit that restarted all containers
 		}
 		for r.life >= 0 && p.goesOn[tenant{r.uid, r.life + 1}] && p.ephemeral(r) && r.exited > p.wanted[r.uid][r.life].to {

@@ -121,6 +121,9 @@ func (p *peace) stopped(r *run) {
 		return
 	}
 	s := p.wanted[r.uid][r.life]
+	if p.goesOn[tenant{r.uid, r.life + 1}] {
+		s.to-- // a life may end 1 ns after a start that failed at this instant
+	}
 	pod := p.lastManifest(r.uid, r.life)
 	ref, ok := runtime.Find(pod, r.name)
 	if !ok {
