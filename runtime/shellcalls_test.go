@@ -5,6 +5,7 @@ package runtime_test
 import (
 	"context"
 	"errors"
+	"sync"
 	"testing"
 	"time"
 
@@ -30,10 +31,15 @@ func TestGarbageCollectNeedsAList(t *testing.T) {
 }
 
 // places keeps the pods that events are about.
-type places struct{ pods []string }
+type places struct {
+	mu   sync.Mutex
+	pods []string
+}
 
 func (p *places) Event(object apiruntime.Object, _, reason, _ string) {
 	ref := object.(*v1.ObjectReference)
+	p.mu.Lock()
+	defer p.mu.Unlock()
 	p.pods = append(p.pods, reason+" "+ref.Namespace+"/"+ref.Name)
 }
 

@@ -269,7 +269,8 @@ func (c *Client) delete(ctx context.Context, p *v1.Pod, uid *types.UID) (bool, e
 		o.Preconditions = &metav1.Preconditions{UID: uid}
 	}
 	err := c.pods(p.Namespace).Delete(ctx, p.Name, o)
-	if uid != nil && (err == nil || apierrors.IsNotFound(err) || apierrors.IsConflict(err)) {
+	// A conflict is no proof that the pod is gone: an admission webhook may refuse the deletion so.
+	if uid != nil && (err == nil || apierrors.IsNotFound(err)) {
 		c.budgets.noteGone(podconfig.FullName(p), *uid)
 	}
 	switch {

@@ -352,6 +352,20 @@ func TestClientWithoutAPIServerDoesNothing(t *testing.T) {
 	require.ErrorContains(t, err, "Node")
 }
 
+// A mirror pod whose deletion is refused with a conflict is deleted by a later call. The server has
+// no other pod of its name.
+func TestConflictIsNoDeletion(t *testing.T) {
+	f := newFixture(t)
+	old := f.created()
+	orphans := func(yield func(*v1.Pod) bool) { yield(old) }
+	f.api.fault = func(string) error { return apierrors.NewConflict(podResource, "web-n", errors.New("not now")) }
+	require.NoError(t, f.client.DeleteOrphans(t.Context(), orphans, nil))
+	require.Contains(t, f.api.pods, key)
+	f.api.fault = nil
+	require.NoError(t, f.client.DeleteOrphans(t.Context(), orphans, nil))
+	require.NotContains(t, f.api.pods, key)
+}
+
 // TestDeletedPodIsNotDeletedAgain: an outdated view still has a deleted mirror pod. No request and no budget is spent on it.
 func TestDeletedPodIsNotDeletedAgain(t *testing.T) {
 	f := newFixture(t)

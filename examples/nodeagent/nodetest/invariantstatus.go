@@ -164,16 +164,30 @@ func (c *checker) reports() reported {
 // unknown exit, in the kubelet's words, is correct in these cases: the runtime has lost track of
 // the instance, even if it still runs; a fault removed the instance or its record; the agent is
 // newer than the exit, the API server's status shows the instance running, and its record has been
-// removed since, as for older instances; the instance was removed at its start (unheeded).
+// removed since, as for older instances; the instance was removed at its start (unheeded), or for a
+// restart of all containers that did not come to its end.
 func (c *checker) contradicts(id string, t *v1.ContainerStateTerminated, at time.Duration) bool {
 	i := c.byID[id]
 	switch {
 	case i == nil, t.Reason == podstatus.ReasonRestartingAll && !i.running:
 		return false
-	case t.Reason == podstatus.ReasonStatusUnknown && (i.recordsLost || i.trackLost || c.unheeded(i) || !i.running && c.agentBetween(i.exited, at)):
+	case t.Reason == podstatus.ReasonStatusUnknown && (i.recordsLost || i.trackLost || c.unheeded(i) || !i.running && c.agentBetween(i.exited, at) || c.removedForRestart(i, at)):
 		return false
 	}
 	return i.running || i.detail != fmt.Sprintf("code %d (%s)", t.ExitCode, t.Reason)
+}
+
+// removedForRestart: the agent had removed the record of an instance, whose pod has a rule that
+// restarts all containers.
+func (c *checker) removedForRestart(i *instance, at time.Duration) bool {
+	return slices.ContainsFunc(c.h.Calls, func(e fake.Entry) bool { return e.Op == fake.OpRemoveContainer && e.ID == i.id && e.At <= at }) &&
+		slices.ContainsFunc(c.manifests()[i.uid], func(pod *v1.Pod) bool {
+			return slices.ContainsFunc(allContainers(pod), func(own *v1.Container) bool {
+				return slices.ContainsFunc(own.RestartPolicyRules, func(r v1.ContainerRestartRule) bool {
+					return r.Action == v1.ContainerRestartRuleActionRestartAllContainers
+				})
+			})
+		})
 }
 
 // unheeded: the agent that requested the start of the instance was gone when the start took effect.
@@ -193,6 +207,9 @@ func (c *checker) exits() {
 		last[key] = i
 		if before == nil || before.recordsLost || reports[before.id] != nil {
 			continue
+		}
+		if c.agentBetween(before.exited, i.began()) && c.removedForRestart(before, i.began()) {
+			continue // the agent that restarted all containers was gone before its status
 		}
 		if c.lifeOf(i.uid, before.started) != c.lifeOf(i.uid, i.began()) || !c.published(i) || c.unheeded(before) {
 			continue

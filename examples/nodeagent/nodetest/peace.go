@@ -459,8 +459,8 @@ func (p *peace) final(uid types.UID, life int, pod *v1.Pod, c *v1.Container) tim
 }
 
 // deadlineOf returns the time at which a life exceeds its deadline. For an agent that finds a
-// static pod, the pod began with its oldest sandbox, which may belong to an earlier life. In that
-// case the published time is accepted.
+// static pod, the pod began with its oldest sandbox, which may belong to an earlier life, or at the
+// first sight of a pod that waits for a supply. In these cases the published time is accepted.
 func (p *peace) deadlineOf(uid types.UID, life int) time.Duration {
 	pod := p.lastManifest(uid, life)
 	if pod.Spec.ActiveDeadlineSeconds == nil {
@@ -469,7 +469,7 @@ func (p *peace) deadlineOf(uid types.UID, life int) time.Duration {
 	for p.goesOn[tenant{uid, life}] {
 		life--
 	}
-	if s := p.wanted[uid][life]; life > 0 && s.static && p.agentBetween(s.from, min(s.to, p.h.Taken)) {
+	if s := p.wanted[uid][life]; (life > 0 || p.lacked(pod, s.from)) && s.static && p.agentBetween(s.from, min(s.to, p.h.Taken)) {
 		for _, told := range p.h.Statuses {
 			if told.Pod.UID == uid && told.At >= s.from && told.Status.Reason == reasonDeadline {
 				return told.At

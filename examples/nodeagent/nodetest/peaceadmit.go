@@ -182,6 +182,9 @@ func (p *peace) resizeIs(pod *v1.Pod, status *v1.PodStatus, truth *runtime.PodSt
 			}
 		}
 	}
+	if want == "" && p.sidecarFell(pod.UID, life, pod, p.h.Taken) {
+		return nil // a resize that restarts a container waits for the sidecar
+	}
 	if want == "" {
 		return resized(pod, status, truth)
 	}

@@ -116,12 +116,17 @@ func (p *player) converged(pod *v1.Pod) error {
 }
 
 // unheeded returns the containers of a pod with an instance whose start took effect for an agent that
-// was gone.
+// was gone, or whose records a fault removed. Their statuses count more restarts than the records.
 func (p *player) unheeded(uid types.UID) map[string]bool {
 	c, names := newChecker(p.node.History()), make(map[string]bool)
 	for _, i := range c.instances {
 		if i.uid == uid && i.called >= 0 && c.unheeded(i) {
 			names[i.name] = true
+		}
+	}
+	for _, e := range c.h.Calls {
+		if e.Op == fake.OpLostRecords && e.UID == uid {
+			names[e.Container] = true
 		}
 	}
 	return names

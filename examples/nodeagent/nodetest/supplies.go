@@ -107,9 +107,21 @@ func (p *peace) volumesLacking(pod *v1.Pod) []lack {
 // agent starts and stops no containers of the pod, and publishes only the containers that it has
 // found.
 func (p *peace) unmounted(pod *v1.Pod, at time.Duration) bool {
-	return slices.ContainsFunc(p.volumesLacking(pod), func(l lack) bool {
-		return l.from <= at && p.agentBetween(l.from, min(l.to, at)) && (l.to == forever || at < l.to+l.late)
-	})
+	all := p.volumesLacking(pod)
+	for i, l := range all {
+		if l.from > at || !p.agentBetween(l.from, min(l.to, at)) {
+			continue
+		}
+		for _, next := range all[i+1:] {
+			if next.from < l.end() {
+				l.to = next.to // the agent may not notice the time between them
+			}
+		}
+		if at < l.end() {
+			return true
+		}
+	}
+	return false
 }
 
 // awaitsVolumes reports whether the volumes of a pod cannot be had, or could not until lately.
