@@ -194,8 +194,7 @@ func (m *Manager) each(uid types.UID, f func(*volume, *row)) {
 		return
 	}
 	for name := range p.volumes {
-		if v := m.mu.volumes[name]; v != nil && v.rows[uid] != nil {
-			f(v, v.rows[uid])
-		}
+		v := m.mu.volumes[name]
+		f(v, v.rows[uid])
 	}
 }

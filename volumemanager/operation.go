@@ -68,7 +68,7 @@ type operation struct {
 // prepare copies the data for s from v.
 func (v *volume) prepare(s step, root string, now time.Time) *operation {
 	o := &operation{
-		step: s, volume: v.name, plugin: v.plugin, spec: v.spec, queued: now,
+		step: s, volume: v.name, plugin: v.plugin, queued: now,
 		device: Device{Root: root, Spec: v.spec, Path: v.devicePath, Dir: v.deviceDir},
 	}
 	var f failure

@@ -3,6 +3,7 @@
 package volumemanager
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
 	"syscall"
@@ -61,4 +62,17 @@ func TestMountsBelowAFolderThatCannotBeExamined(t *testing.T) {
 	missing, err := mountsBelow(filepath.Join(filepath.Dir(file), "none", "x", "y"), []string{"/"})
 	require.NoError(t, err)
 	assert.Empty(t, missing)
+}
+
+// misled is a plugin that fails to find the spec of a volume.
+type misled struct{ named }
+
+func (misled) Reconstruct(p Place) (Spec, error) {
+	return Spec{Volume: &v1.Volume{Name: p.Inner}}, errors.New("not sure")
+}
+
+func TestGuessNeedsASureReconstructor(t *testing.T) {
+	m, err := New(Options{Root: "/r"})
+	require.NoError(t, err)
+	assert.Zero(t, m.guess(misled{named{name: "x.com/a"}}, Place{Root: "/r", PodUID: "uid", Plugin: "x.com/a", Inner: "v"}))
 }
