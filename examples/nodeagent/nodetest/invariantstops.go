@@ -144,7 +144,7 @@ func (c *checker) probeFailed(i *instance, at time.Duration) bool {
 // container have ended for good, or a rule restarts all containers.
 func (c *checker) endsByItself(pod *v1.Pod, entry int) bool {
 	codes := make(map[string]int32) // of the last exits
-	oom := make(map[string]bool)
+	oom, lost := make(map[string]bool), make(map[string]bool)
 	for _, e := range c.h.Calls[:entry] {
 		if e.UID != pod.UID {
 			continue
@@ -152,6 +152,9 @@ func (c *checker) endsByItself(pod *v1.Pod, entry int) bool {
 		switch e.Op {
 		case fake.OpStartContainer:
 			delete(codes, e.Container)
+			delete(lost, e.Container)
+		case fake.OpLostRecords:
+			lost[e.Container] = true // no rule matches an exit that nobody knows
 		case fake.OpExited:
 			var code int32
 			_, _ = fmt.Sscanf(e.Detail, "code %d", &code)
@@ -170,7 +173,7 @@ func (c *checker) endsByItself(pod *v1.Pod, entry int) bool {
 	}
 	return !slices.ContainsFunc(pod.Spec.Containers, func(own v1.Container) bool {
 		code, ended := codes[own.Name]
-		return !ended || comesAgain(pod, &own, code)
+		return !ended || comesAgain(pod, &own, code) && !lost[own.Name]
 	})
 }
 

@@ -132,7 +132,7 @@ func (p *peace) stopped(r *run) {
 	c := ref.Container(pod)
 	unwell := min(p.failedAt(r.id, livenessProbe, c.LivenessProbe), p.failedAt(r.id, startupProbe, c.StartupProbe))
 	if unwell < forever && !p.sidecarFell(r.uid, r.life, pod, unwell+soon) && !p.unmounted(pod, unwell) { // what waits for a sidecar is kept meanwhile
-		p.stoppedAt(r, unwell, hookTime(c))
+		p.stoppedAt(r, max(unwell, r.started+afterStart(c)), hookTime(c))
 	}
 	over, failed := p.over(r.uid, r.life, 0), hookFailed(c)
 	if failed {
@@ -148,6 +148,9 @@ func (p *peace) stopped(r *run) {
 			continue // the next agent knows another manifest
 		}
 		want := max(p.grace(r, pod, stop.at), time.Second)
+		if p.manifest(r.uid, stop.at-1) != nil && stop.grace > want {
+			want = max(p.grace(r, pod, stop.at-1), time.Second) // a source may tell of a shorter period at this instant
+		}
 		if p.goesOn[tenant{r.uid, r.life + 1}] && stop.at >= s.to && stop.grace == time.Second {
 			continue // a restart of all containers does not wait
 		}
