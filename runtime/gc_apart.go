@@ -75,28 +75,23 @@ func (a *apart) CreateContainer(ctx context.Context, sandbox SandboxID, spec Con
 }
 
 func (a *apart) StartContainer(ctx context.Context, id ContainerID) error {
-	leave, err := a.enter(ctx, id)
-	if err != nil {
-		return err
-	}
-	defer leave()
-	return a.pace.note(a.Runtime.StartContainer(ctx, id))
+	return a.inTurn(ctx, id, func() error { return a.Runtime.StartContainer(ctx, id) })
 }
 
 func (a *apart) StopContainer(ctx context.Context, id ContainerID, grace time.Duration) error {
-	leave, err := a.enter(ctx, id)
-	if err != nil {
-		return err
-	}
-	defer leave()
-	return a.pace.note(a.Runtime.StopContainer(ctx, id, grace))
+	return a.inTurn(ctx, id, func() error { return a.Runtime.StopContainer(ctx, id, grace) })
 }
 
 func (a *apart) RemoveContainer(ctx context.Context, id ContainerID) error {
+	return a.inTurn(ctx, id, func() error { return a.Runtime.RemoveContainer(ctx, id) })
+}
+
+// inTurn makes a call for a container.
+func (a *apart) inTurn(ctx context.Context, id ContainerID, call func() error) error {
 	leave, err := a.enter(ctx, id)
 	if err != nil {
 		return err
 	}
 	defer leave()
-	return a.pace.note(a.Runtime.RemoveContainer(ctx, id))
+	return a.pace.note(call())
 }

@@ -5,6 +5,7 @@ package runtime_test
 import (
 	"context"
 	"errors"
+	"os"
 	"sync"
 	"testing"
 	"time"
@@ -185,5 +186,108 @@ func TestTrackerLogsARuntimeThatIsAway(t *testing.T) {
 			said = append(said, e.Message)
 		}
 		assert.Equal(n, []string{"cannot list pods from the runtime", "the runtime lists pods again"}, said)
+	})
+}
+
+// leaking is a backend with leftovers.
+type leaking struct {
+	*fake.Runtime
+	found     []runtime.Leftover
+	err       error
+	collected []string
+}
+
+func (l *leaking) Leftovers(context.Context) ([]runtime.Leftover, error) { return l.found, l.err }
+
+func (l *leaking) Collect(_ context.Context, found runtime.Leftover) error {
+	l.collected = append(l.collected, found.ID)
+	if found.ID == "busy" {
+		return errors.New("in use")
+	}
+	return nil
+}
+
+// Leftovers that are provably the backend's are collected, each of them, and every failure is told.
+func TestCollectLeftovers(t *testing.T) {
+	require.NoError(t, runtime.CollectLeftovers(t.Context(), nil))
+	l := &leaking{err: errors.New("cannot look everywhere"), found: []runtime.Leftover{
+		{ID: "busy", Ours: true}, {ID: "foreign"}, {ID: "own", Ours: true},
+	}}
+	err := runtime.CollectLeftovers(t.Context(), l)
+	require.ErrorIs(t, err, l.err)
+	require.ErrorContains(t, err, "in use")
+	assert.Equal(t, []string{"busy", "own"}, l.collected)
+	l.err, l.found = nil, l.found[1:]
+	require.NoError(t, runtime.CollectLeftovers(t.Context(), l))
+}
+
+// KillPod stops ready sandboxes only, and none after its context has ended.
+func TestKillPodStopsReadySandboxes(t *testing.T) {
+	inBubble(t, func(n *node) {
+		pod := newPod()
+		n.mustSync(pod)
+		ctx, cancel := context.WithCancel(n.Context())
+		n.inject(fake.Fault{On: fake.Target{Op: fake.OpStopContainer}, Latency: time.Second, Times: 1})
+		time.AfterFunc(500*time.Millisecond, cancel)
+		require.Error(n, n.manager.KillPod(ctx, runtime.KillRequest{UID: pod.UID, Pod: pod}).Err())
+		assert.Zero(n, n.world.Count(fake.Target{Op: fake.OpStopSandbox}))
+		for range 2 {
+			require.NoError(n, n.manager.KillPod(n.Context(), runtime.KillRequest{UID: pod.UID, Pod: pod}).Err())
+			assert.Equal(n, 1, n.world.Count(fake.Target{Op: fake.OpStopSandbox}))
+		}
+	})
+}
+
+// A call for a container that waits for another call for it ends with its context.
+func TestCallsForOneContainerEndWithTheirContext(t *testing.T) {
+	cause := errors.New("the agent stops")
+	for _, op := range []fake.Op{fake.OpStopContainer, fake.OpRemoveContainer} {
+		inBubble(t, func(n *node) {
+			pod := newPod()
+			n.mustSync(pod)
+			n.inject(fake.Fault{On: fake.Target{Op: op}, Latency: time.Minute, Times: 1})
+			kill := func(ctx context.Context) error {
+				if err := n.manager.KillPod(ctx, runtime.KillRequest{UID: pod.UID, Pod: pod}).Err(); err != nil {
+					return err
+				}
+				return n.manager.RemovePod(ctx, pod.UID)
+			}
+			first := make(chan error, 1)
+			go func() { first <- kill(n.Context()) }()
+			n.pass(time.Second)
+			ctx, cancel := context.WithCancelCause(n.Context())
+			time.AfterFunc(time.Second, func() { cancel(cause) })
+			began := time.Now()
+			require.ErrorIs(n, kill(ctx), cause)
+			assert.Equal(n, time.Second, time.Since(began))
+			require.NoError(n, <-first)
+		})
+	}
+}
+
+// An ended container that cannot be removed is logged, and no pod waits for it.
+func TestRemovalsThatFailAreLogged(t *testing.T) {
+	inBubble(t, func(n *node) {
+		core, logs := observer.New(zap.WarnLevel)
+		n.restart(runtime.Options{Logger: zap.New(core)})
+		n.world.Script(fake.Target{Container: "c"}, fake.Exit(0, 1))
+		n.inject(fake.Fault{On: fake.Target{Op: fake.OpRemoveContainer}, Err: errors.New("busy")})
+		for range 60 {
+			n.sync(newPod())
+			n.pass(time.Second)
+		}
+		assert.NotEmpty(n, logs.FilterMessage("could not remove an ended container").All())
+	})
+}
+
+// A log folder that cannot be opened is told.
+func TestGarbageCollectTellsOfALogRootThatIsNoFolder(t *testing.T) {
+	gcInBubble(t, func(n *gcNode) {
+		file := n.logs + "/file"
+		require.NoError(n, os.WriteFile(file, nil, 0o600))
+		n.policy.LogRoot = file
+		require.ErrorContains(n, n.collect(), "not a directory")
+		n.policy.LogRoot = n.logs + "/missing"
+		require.NoError(n, n.collect())
 	})
 }

@@ -120,10 +120,11 @@ func (m *Manager) schedule(ctx context.Context, uid types.UID, r *Result) {
 	switch {
 	case ctx.Err() != nil:
 		how = endCut
-	case r.Failed() && !r.onlyHooksFailed():
-		how = endFailed
 	case r.Failed():
-		how = endLeft // the back-off of the containers bounds their restarts
+		how = endFailed
+		if r.onlyHooksFailed() {
+			how = endLeft // the back-off of the containers bounds their restarts
+		}
 	case r.left && !waits:
 		how = endLeft
 	}

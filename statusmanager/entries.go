@@ -182,9 +182,6 @@ func (m *Manager) seed(pod *v1.Pod) {
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if m.mu.life == lifecycle.Stopped {
-		return
-	}
 	if e = m.mu.entries[pod.UID]; e == nil || e.removed {
 		e = m.revive(pod.UID, e)
 	}

@@ -40,9 +40,8 @@ func judge(err error) (v verdict, retryAfter time.Duration) {
 	if err == nil {
 		return verdictDone, 0
 	}
-	if seconds, ok := apierrors.SuggestsClientDelay(err); ok && seconds > 0 {
-		retryAfter = min(time.Duration(seconds)*time.Second, longestRetryAfter)
-	}
+	seconds, _ := apierrors.SuggestsClientDelay(err)
+	retryAfter = min(time.Duration(seconds)*time.Second, longestRetryAfter)
 	var api apierrors.APIStatus // no error type, so errors.AsType does not do
 	switch {
 	case errors.Is(err, errAnotherPod):

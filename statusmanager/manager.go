@@ -241,10 +241,7 @@ func (m *Manager) hold(uid types.UID, d time.Duration) {
 	if e == nil || e.removed || !e.dirty() {
 		return
 	}
-	switch until := time.Now().Add(d); {
-	case d <= 0:
-		e.holdUntil = time.Time{}
-	case e.holdUntil.IsZero() || until.Before(e.holdUntil):
+	if until := time.Now().Add(d); e.holdUntil.IsZero() || until.Before(e.holdUntil) {
 		e.holdUntil = until
 	}
 	m.schedule(e)

@@ -92,13 +92,13 @@ type Change struct {
 // withDefaults returns o with defaults filled in, or an error that names the invalid field.
 func (o Options) withDefaults() (Options, error) {
 	if o.Workers < 0 {
-		return o, fmt.Errorf("statusmanager: Options.Workers is negative: %d", o.Workers)
+		return Options{}, fmt.Errorf("statusmanager: Options.Workers is negative: %d", o.Workers)
 	}
 	if o.Workers == 0 {
 		o.Workers = DefaultWorkers
 	}
 	if o.Drain < 0 {
-		return o, fmt.Errorf("statusmanager: Options.Drain is negative: %s", o.Drain)
+		return Options{}, fmt.Errorf("statusmanager: Options.Drain is negative: %s", o.Drain)
 	}
 	if o.Jitter == nil {
 		o.Jitter = retry.AddUpToHalf

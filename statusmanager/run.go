@@ -94,7 +94,7 @@ func (m *Manager) dispatch(requests context.Context, flights *sync.WaitGroup) (n
 		flights.Go(func() { m.fly(requests, e) })
 	}
 	next, _ = m.mu.delays.next()
-	idle := m.mu.lanes.busy() == 0 && m.mu.lanes.len() == 0 && len(m.mu.delays.heap) == 0
+	idle := m.mu.lanes.busy() == 0 && len(m.mu.delays.heap) == 0 // a free worker takes what waits
 	return next, idle && m.mu.life == lifecycle.Stopped
 }
 

@@ -4,7 +4,9 @@ package statusmanager_test
 
 import (
 	"context"
+	"fmt"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -12,6 +14,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	v1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/keelson-dev/keelson/internal/contexttest"
@@ -134,5 +137,57 @@ func TestRequestsLeaveNothingAtTheContext(t *testing.T) {
 		assert.Equal(t, before, ctx.Waiting())
 		cancel()
 		require.NoError(t, <-done)
+	})
+}
+
+// A request is told with its duration, and pods with failed requests are counted until a success.
+func TestFailingPodsAndTheirRequests(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var mu sync.Mutex
+		var took []time.Duration
+		n := newNode(t, statustest.Options{Latency: 20 * time.Millisecond}, statusmanager.Options{
+			OnRequest: func(ev statusmanager.RequestEvent) {
+				mu.Lock()
+				defer mu.Unlock()
+				took = append(took, ev.Took)
+			},
+		})
+		n.set(n.server.Create(testPod("a")), status(v1.PodRunning, running("main")))
+		settle()
+		assert.Zero(t, n.Stats().Failing)
+		b := n.server.Create(testPod("b"))
+		inject(t, n.server, statustest.Fault{Pod: b.Name, Times: 1, Err: apierrors.NewTooManyRequests("later", 5)})
+		n.set(b, status(v1.PodRunning, running("main")))
+		settle()
+		assert.Equal(t, 1, n.Stats().Failing)
+		time.Sleep(time.Minute)
+		assert.Zero(t, n.Stats().Failing)
+		mu.Lock()
+		defer mu.Unlock()
+		require.Len(t, took, 3)
+		for _, d := range took {
+			assert.Equal(t, 20*time.Millisecond, d)
+		}
+	})
+}
+
+// The end of a pod that may be told now does not wait for the budget that other statuses have used up.
+func TestEndThatMayBeToldHasABudget(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var mayRun atomic.Bool
+		mayRun.Store(true)
+		n := newNode(t, statustest.Options{}, statusmanager.Options{Safety: statusmanager.SafetyFunc(func(types.UID) bool { return mayRun.Load() })})
+		pod := n.server.Create(testPod("a"))
+		time.Sleep(49 * time.Second)
+		for i := range 100 {
+			n.set(pod, status(v1.PodRunning, waiting("main", fmt.Sprint(i))))
+			time.Sleep(100 * time.Millisecond)
+		}
+		n.set(pod, status(v1.PodSucceeded, exited("main", 0)))
+		time.Sleep(500 * time.Millisecond)
+		require.NotEqual(t, v1.PodSucceeded, n.api("a").Phase)
+		mayRun.Store(false)
+		time.Sleep(time.Second) // each minute, the seams are asked again
+		assert.Equal(t, v1.PodSucceeded, n.api("a").Phase)
 	})
 }
