@@ -59,7 +59,7 @@ func (c *checker) server() {
 	for _, s := range c.h.Stored {
 		before := last[s.Pod.UID]
 		last[s.Pod.UID] = s.Pod
-		if others[versionOf(s.Pod)] {
+		if others[versionOf(s.Pod)] || c.crossesAgents(s) {
 			changed[s.Pod.UID] = s.At
 			continue
 		}
@@ -73,6 +73,17 @@ func (c *checker) server() {
 		}
 	}
 	c.deletions()
+}
+
+// crossesAgents reports whether a version may be that of a patch which an earlier agent sent before the
+// present agent began. The present agent may not have seen it.
+func (c *checker) crossesAgents(s Stored) bool {
+	for _, r := range c.h.Requests {
+		if r.Pod.UID == s.Pod.UID && r.Request == statusmanager.RequestPatch && r.At < s.At && s.At < r.At+toldLate && c.agentBetween(r.At+1, s.At) {
+			return true
+		}
+	}
+	return false
 }
 
 // awake returns the earliest time from which an agent could learn of a change at that time: a suspended

@@ -469,7 +469,7 @@ func (p *peace) deadlineOf(uid types.UID, life int) time.Duration {
 	for p.goesOn[tenant{uid, life}] {
 		life--
 	}
-	if s := p.wanted[uid][life]; (life > 0 || p.lacked(pod, s.from)) && s.static && p.agentBetween(s.from, min(s.to, p.h.Taken)) {
+	if s := p.wanted[uid][life]; s.static && (life > 0 && p.agentBetween(s.from, min(s.to, p.h.Taken)) || p.lacked(pod, s.from) && p.agentBetween(s.from+1, min(s.to, p.h.Taken))) {
 		for _, told := range p.h.Statuses {
 			if told.Pod.UID == uid && told.At >= s.from && told.Status.Reason == reasonDeadline {
 				return told.At

@@ -404,13 +404,15 @@ func (p *peace) preemption(victim tenant, at time.Duration) {
 			if s.from > at || s.from+time.Minute < at || !p.yields(victim, t) || p.tookPlace(t) {
 				continue
 			}
-			spared := slices.DeleteFunc(p.staying(t, at), func(o tenant) bool {
-				ended, reason := p.turnedAway(o.uid, o.life)
-				cheaper := p.yields(o, t) && p.class(o) < p.class(victim)
-				return o != victim && (reason == reasonPreempted && ended == at || cheaper)
-			})
-			if len(p.short(t, append(spared, victim), at)) > 0 || len(p.short(t, spared, at)) > 0 {
-				return
+			for _, at := range []time.Duration{at, at + 1} { // another life may enter at this instant
+				spared := slices.DeleteFunc(p.staying(t, at), func(o tenant) bool {
+					ended, reason := p.turnedAway(o.uid, o.life)
+					cheaper := p.yields(o, t) && p.class(o) < p.class(victim)
+					return o != victim && (reason == reasonPreempted && ended == at || cheaper)
+				})
+				if len(p.short(t, append(spared, victim), at)) > 0 || len(p.short(t, spared, at)) > 0 {
+					return
+				}
 			}
 		}
 	}
