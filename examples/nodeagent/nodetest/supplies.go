@@ -161,12 +161,17 @@ func (p *peace) imagesLacking(c *v1.Container) (all []lack) {
 	return all
 }
 
-// lacked reports whether all containers of a pod had to wait for a supply when the pod was due.
+// lacked reports whether the first init container or, without init containers, all containers of a pod
+// had to wait for a supply when the pod was due.
 func (p *peace) lacked(pod *v1.Pod, due time.Duration) bool {
 	if from, _ := after(p.volumesLacking(pod), due); from > due {
 		return true
 	}
-	return !slices.ContainsFunc(allContainers(pod), func(c *v1.Container) bool {
+	first := allContainers(pod)
+	if len(pod.Spec.InitContainers) > 0 {
+		first = []*v1.Container{&pod.Spec.InitContainers[0]}
+	}
+	return !slices.ContainsFunc(first, func(c *v1.Container) bool {
 		from, _ := p.supplied(pod.UID, c, due)
 		return from == due
 	})
