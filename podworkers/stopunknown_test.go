@@ -71,3 +71,61 @@ func TestAPodOfTheFirstCompleteCallIsNeverUnknown(t *testing.T) {
 		assert.False(t, closed(ended), "Terminated reports the end of a pod that is about to start")
 	})
 }
+
+// TestStopUnknownAgain: the call that stops an orphan knows its names, and a call with a shorter grace
+// period takes its place. Grace periods are rounded up to whole seconds.
+func TestStopUnknownAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var orphans []Orphan
+		var graces []int64
+		w, stop := runWorkers(t, Options{Syncer: &funcSyncer{orphan: func(ctx context.Context, o Orphan, grace int64) error {
+			orphans, graces = append(orphans, o), append(graces, grace)
+			select {
+			case <-ctx.Done():
+				return context.Cause(ctx)
+			case <-time.After(time.Duration(grace) * time.Second):
+				return nil
+			}
+		}}})
+		defer stop()
+		began := time.Now()
+		ended := w.Terminated("b")
+		for _, grace := range []time.Duration{time.Hour, time.Second + 1} {
+			stopping, err := w.StopUnknown("b", "ns", "name", grace)
+			require.NoError(t, err)
+			assert.True(t, stopping)
+			synctest.Wait()
+		}
+		<-ended
+		assert.Equal(t, []int64{3600, 2}, graces)
+		assert.Equal(t, []Orphan{{UID: "b", Namespace: "ns", Name: "name"}, {UID: "b", Namespace: "ns", Name: "name"}}, orphans)
+		assert.Less(t, time.Since(began), 20*time.Second, "the shorter period interrupts the call")
+	})
+}
+
+// TestStopAllTwice: two calls wait for the same pod, and the error names an orphan without a name by its
+// UID.
+func TestStopAllTwice(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w, stop := runWorkers(t, Options{Syncer: &funcSyncer{orphan: func(context.Context, Orphan, int64) error {
+			time.Sleep(10 * time.Second)
+			return nil
+		}}})
+		defer stop()
+		began := time.Now()
+		_, err := w.StopUnknown("b", "", "", time.Second)
+		require.NoError(t, err)
+		short, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		results := make(chan error, 2)
+		for range 2 {
+			go func() { results <- w.StopAll(t.Context()) }()
+			synctest.Wait()
+		}
+		require.ErrorContains(t, w.StopAll(short), "podworkers: stop all pods: b did not end")
+		for range 2 {
+			require.NoError(t, <-results)
+			assert.Equal(t, 10*time.Second, time.Since(began))
+		}
+	})
+}
