@@ -110,7 +110,7 @@ func (p *Pods) Sync(ctx context.Context, pod *v1.Pod) (over bool, again time.Tim
 	if r.conclude(err) {
 		p.explain(r, pod)
 	}
-	r.resting.Store(!r.settled.IsZero())
+	r.resting.Store(!r.settled.IsZero() && (p.opts.Volumes == nil || !slices.ContainsFunc(pod.Spec.Volumes, isRenewed)))
 	if err != nil && again.IsZero() {
 		again = time.Now().Add(p.opts.Jitter(retry.Backoff(r.failures, firstPause, longestPause, 0)))
 	}
@@ -126,6 +126,9 @@ func (p *Pods) Rests(uid types.UID) bool {
 	r := p.records.find(uid)
 	return p.complete && r != nil && r.resting.Load()
 }
+
+// isRenewed reports whether syncs of the pod may renew the content of a volume, for example a token.
+func isRenewed(v v1.Volume) bool { return v.HostPath == nil && v.EmptyDir == nil }
 
 // allEnded reports whether every regular container of pod has ended for good. Sidecars may still run.
 func allEnded(pod *v1.Pod, observed *runtime.PodStatus) bool {

@@ -88,6 +88,31 @@ func TestAPodWaitsForItsVolumes(t *testing.T) {
 	})
 }
 
+// TestRenewedVolumesNeedSyncs: a pod rests if the runtime hints at each change, except a pod with a
+// volume such as a token, whose content the syncs of the pod renew.
+func TestRenewedVolumesNeedSyncs(t *testing.T) {
+	host := v1.VolumeSource{HostPath: &v1.HostPathVolumeSource{Path: "/data"}}
+	token := v1.VolumeSource{Projected: &v1.ProjectedVolumeSource{}}
+	for name, test := range map[string]struct {
+		source   v1.VolumeSource
+		complete bool
+		rests    bool
+	}{"host": {host, true, true}, "token": {token, true, false}, "no hints": {host, false, false}} {
+		t.Run(name, func(t *testing.T) {
+			play(t, func(o *podsync.Options) { o.Volumes = &volumes{ready: true} }, func(n *node) {
+				n.stop()
+				n.complete = test.complete
+				n.start()
+				pod := newPod("web", v1.RestartPolicyAlways)
+				pod.Spec.Volumes = []v1.Volume{{Name: "data", VolumeSource: test.source}}
+				n.drive(pod, time.Minute)
+				assert.Equal(n, v1.PodRunning, n.status().Phase)
+				assert.Equal(n, test.rests, n.pods.Rests(pod.UID))
+			})
+		})
+	}
+}
+
 // TestLeftoversOfVolumesGo: only the volumes of gone pods are removed.
 func TestLeftoversOfVolumesGo(t *testing.T) {
 	v := &volumes{ready: true, left: []types.UID{"uid-web", "gone"}}

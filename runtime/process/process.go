@@ -100,7 +100,7 @@ type Options struct {
 	Logger *zap.Logger
 }
 
-// Runtime runs one OS process per container. It implements runtime.Runtime, Watcher, Checker,
+// Runtime runs one OS process per container. It implements runtime.Runtime, CompleteWatcher, Checker,
 // Execer, Updater and Auditor, logs.LogReopener, and on Linux stats.Reader and MemoryMeter. A Runtime has no goroutine after
 // a call has returned. All state is on disk, so several Runtimes of one Root agree.
 type Runtime struct {
@@ -138,7 +138,7 @@ type Runtime struct {
 
 var _ interface {
 	runtime.Runtime
-	runtime.Watcher
+	runtime.CompleteWatcher
 	runtime.Checker
 	runtime.Execer
 	runtime.Updater

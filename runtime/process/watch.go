@@ -98,8 +98,12 @@ func (r *Runtime) leave() {
 	r.mu.watch = nil
 }
 
-// watch adds a running container to the running Watch, if any. A failure only loses a hint, and no
-// caller relies on hints alone.
+// WatchesAll implements runtime.CompleteWatcher: without a call, a pod changes only with the end of a
+// shim.
+func (r *Runtime) WatchesAll() bool { return true }
+
+// watch adds a running container to the running Watch, if any. After a failure the Watch ends with an
+// error, and the next Watch begins with all pods.
 func (r *Runtime) watch(in *instance, hint proc.Ref) {
 	r.mu.Lock()
 	set := r.mu.watch
@@ -118,5 +122,6 @@ func (r *Runtime) watch(in *instance, hint proc.Ref) {
 	}
 	if err != nil {
 		r.report(id, err)
+		set.Close()
 	}
 }

@@ -31,6 +31,7 @@ func hint(t *testing.T, next func() (types.UID, error, bool)) types.UID {
 
 func TestWatch(t *testing.T) {
 	e := newEnv(t)
+	assert.True(t, runtime.WatchesAll(e.rt))
 	adopted, other := e.pod("exec sleep 1000"), e.pod("exec sleep 1000")
 	_, id := e.run(adopted)
 	e.run(other)

@@ -180,8 +180,14 @@ func TestSet(t *testing.T) {
 	assert.Equal(t, []string{"late"}, keys, "added while it is waited for")
 	require.NoError(t, <-added)
 
+	waited := make(chan error, 1)
+	go func() {
+		_, err := s.Wait(t.Context())
+		waited <- err
+	}()
 	s.Close()
 	s.Close()
+	require.Error(t, <-waited)
 	assert.NoError(t, s.Add(handle(t, refs["c"]), "c"))
 }
 
