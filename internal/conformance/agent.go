@@ -33,6 +33,7 @@ const kubelet, keelson = "kubelet", "keelson"
 type agentOptions struct {
 	name       string // kubelet or keelson
 	keelson    string // path of the node agent
+	flags      string // further flags of the node agent
 	programs   string // folder of the kubelet
 	dir        string // folder of the node
 	log        string // file
@@ -116,9 +117,9 @@ func startAgent(o agentOptions) (*agent, error) {
 	root := o.root()
 	args := []string{"--config=" + file, "--kubeconfig=" + o.kubeconfig, "--root-dir=" + root, "--cert-dir=" + filepath.Join(root, "pki"),
 		"--hostname-override=" + nodeName, "--node-ip=" + o.address, "-v=2"}
-	program := o.keelson
-	if o.name == kubelet {
-		program = filepath.Join(o.programs, "kubelet")
+	program := filepath.Join(o.programs, "kubelet")
+	if o.name == keelson {
+		program, args = o.keelson, append(args, strings.Fields(o.flags)...)
 	}
 	if err := makeCgroups(strings.TrimPrefix(o.cgroup(), "/")); err != nil {
 		return nil, err

@@ -105,7 +105,7 @@ func startCluster(ctx context.Context, o options, name, logs string, images []co
 		return nil, err
 	}
 	c.options = agentOptions{
-		name: name, keelson: o.agent, programs: o.programs, dir: c.dir, log: filepath.Join(logs, name+".log"),
+		name: name, keelson: o.agent, flags: o.flags, programs: o.programs, dir: c.dir, log: filepath.Join(logs, name+".log"),
 		kubeconfig: kubeconfig, authority: c.server.Authority(), endpoint: c.containerd.Endpoint(), address: machine.String(),
 		pressure: pressure, node: o.node,
 	}

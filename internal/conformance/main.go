@@ -50,6 +50,7 @@ type options struct {
 	programs  string // folder of e2e/conformance.sh
 	coredns   string
 	agent     string
+	flags     string // further flags of the node agent
 	only      string
 	focus     string
 	short     bool
@@ -71,6 +72,7 @@ var errSpecs = errors.New("specs failed, see above")
 func main() {
 	o := options{programs: os.Getenv(apiservertest.DirVariable), coredns: os.Getenv(corednsVariable)}
 	flag.StringVar(&o.agent, "agent", "bin/nodeagent", "the node agent")
+	flag.StringVar(&o.flags, "agent-flags", "", "further flags of the node agent, separated by spaces")
 	flag.StringVar(&o.only, "only", "", "run the specs with this agent only: kubelet or keelson")
 	flag.StringVar(&o.focus, "focus", "", "run the specs that match this regular expression instead of the selection")
 	flag.BoolVar(&o.short, "short", false, "run the specs of short.txt, which take a few minutes")
