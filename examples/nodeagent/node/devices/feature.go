@@ -31,6 +31,7 @@ const absentFor = 10 * time.Second
 // Follow.
 func (m *Manager) Feature(h *feature.Host) feature.Feature {
 	m.host, m.admitted, m.absent = h, feature.NewSlot[bool](h.Table), feature.NewLastingSlot[time.Time](h.Table)
+	m.began = feature.NewSlot[bool](h.Table)
 	return feature.Feature{
 		Name:      Name,
 		Hook:      podsync.Hook{Around: m.around, Input: m.input},
@@ -161,25 +162,55 @@ func (m *Manager) input(pod *v1.Pod, in *podstatus.Input) {
 	}
 }
 
+// startsAnew reports whether a pod of an earlier agent has no sandbox, as after a reboot. m.mu is held.
+func (m *Manager) startsAnew(pod *v1.Pod, observed *runtime.PodStatus) bool {
+	held := m.mu.book.Of(pod.UID)
+	return len(held) > 0 && len(m.mu.book.Pending(pod.UID)) == 0 && !m.began.Get(pod.UID) && runtime.CheckSandbox(pod, observed).Changed
+}
+
+// lacksPlugin returns an error while the plug-in of a pod's devices is away: after a reboot, devices
+// work only after their plug-in has started. m.mu is held.
+func (m *Manager) lacksPlugin(pod *v1.Pod) error {
+	for _, h := range m.mu.book.Of(pod.UID) {
+		switch {
+		case !m.mu.book.IsKnown(h.Resource):
+			return errors.New("cannot allocate unregistered device " + h.Resource)
+		case m.mu.book.IsAway(h.Resource):
+			return errAway
+		}
+	}
+	return nil
+}
+
 // around asks the plug-ins for the devices of a pod before its sandbox is made. A pod without a
 // reservation, for example a pod of an earlier agent without a checkpoint, is synced in any case:
-// extend refuses its containers.
+// extend refuses its containers. A pod of an earlier agent that starts anew waits for its plug-ins.
 func (m *Manager) around(ctx context.Context, req *runtime.SyncRequest) (undo func(), err error) {
 	pod := req.Pod
 	m.mu.Lock()
-	if !m.mu.book.Needs(pod) && len(m.mu.book.Pending(pod.UID)) == 0 {
+	isNeeded := m.mu.book.Needs(pod) || len(m.mu.book.Pending(pod.UID)) > 0
+	if !isNeeded && len(m.mu.book.Of(pod.UID)) == 0 {
 		m.mu.Unlock()
 		return nil, nil
 	}
-	err = m.mu.book.Reserve(pod)
+	startsAnew := m.startsAnew(pod, req.Status)
+	if startsAnew {
+		err = m.lacksPlugin(pod)
+	}
+	if err == nil && isNeeded {
+		err = m.mu.book.Reserve(pod)
+	}
 	m.mu.Unlock()
-	if err == nil {
+	if err == nil && isNeeded {
 		err = m.allocate(ctx, pod)
+	}
+	if err == nil {
+		m.began.Set(pod.UID, true)
 	}
 	if err == nil || ctx.Err() != nil {
 		return nil, ctx.Err()
 	}
-	if !m.admitted.Get(pod.UID) {
+	if !m.admitted.Get(pod.UID) && !startsAnew {
 		m.log.Warn("a pod has no devices", feature.PodField(pod), zap.Error(err))
 		return nil, nil
 	}

@@ -73,6 +73,7 @@ type Manager struct {
 	log      *zap.Logger
 	host     *feature.Host // set by Feature
 	admitted *feature.Slot[bool]
+	began    *feature.Slot[bool]      // pods whose devices this agent has prepared
 	absent   *feature.Slot[time.Time] // since when a holder of devices is unknown to the node
 	expiry   signal.Signal            // the next time of expire may have changed
 

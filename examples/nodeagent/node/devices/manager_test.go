@@ -332,6 +332,42 @@ func TestRestartOfTheAgent(t *testing.T) {
 	})
 }
 
+// After a reboot, a pod waits for the plug-in of its devices, which may have to prepare them, and is
+// refused like any other pod if the plug-in stays away. The kubelet refuses it at once.
+func TestAPodWaitsForItsPlugInAfterAReboot(t *testing.T) {
+	for _, comesBack := range []bool{true, false} {
+		t.Run(fmt.Sprintf("back=%t", comesBack), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				m, p := newMachine(t, podconfig.SourceAPI), newPlugin()
+				m.serve(p, "a b")
+				first := podOf("first", 1)
+				m.Apply(first)
+				time.Sleep(time.Second)
+				require.Equal(t, v1.PodRunning, m.Status("first").Phase)
+				m.StopAgent()
+				close(p.lists)
+				m.World.Reboot()
+				m.StartAgent()
+				time.Sleep(time.Minute)
+				require.NotEqual(t, v1.PodFailed, m.Status("first").Phase)
+				require.Equal(t, 1, m.World.Total(fake.OpStartContainer), "it waits")
+				if !comesBack {
+					time.Sleep(devices.DefaultPatience)
+					require.Equal(t, v1.PodFailed, m.Status("first").Phase)
+					require.Equal(t, "UnexpectedAdmissionError", m.Status("first").Reason)
+					require.Equal(t, "Pod was rejected: Allocate failed due to cannot allocate unregistered device example.com/gpu, which is unexpected", m.Status("first").Message)
+					return
+				}
+				defer m.serve(newPlugin(), "a b")()
+				time.Sleep(15 * time.Second)
+				require.Equal(t, v1.PodRunning, m.Status("first").Phase)
+				require.Equal(t, "a", m.held(first))
+				require.Equal(t, 2, m.World.Total(fake.OpStartContainer))
+			})
+		})
+	}
+}
+
 func TestAFailedAllocationFailsThePod(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m, p := newMachine(t, podconfig.SourceAPI), newPlugin()
