@@ -174,7 +174,7 @@ func (m *Manager) lacksPlugin(pod *v1.Pod) error {
 	for _, h := range m.mu.book.Of(pod.UID) {
 		switch {
 		case !m.mu.book.IsKnown(h.Resource):
-			return errors.New("cannot allocate unregistered device " + h.Resource)
+			return errors.New("no healthy devices present; cannot allocate unhealthy devices " + h.Resource) // words of the kubelet
 		case m.mu.book.IsAway(h.Resource):
 			return errAway
 		}

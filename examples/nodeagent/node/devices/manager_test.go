@@ -355,7 +355,7 @@ func TestAPodWaitsForItsPlugInAfterAReboot(t *testing.T) {
 					time.Sleep(devices.DefaultPatience)
 					require.Equal(t, v1.PodFailed, m.Status("first").Phase)
 					require.Equal(t, "UnexpectedAdmissionError", m.Status("first").Reason)
-					require.Equal(t, "Pod was rejected: Allocate failed due to cannot allocate unregistered device example.com/gpu, which is unexpected", m.Status("first").Message)
+					require.Equal(t, "Pod was rejected: Allocate failed due to no healthy devices present; cannot allocate unhealthy devices example.com/gpu, which is unexpected", m.Status("first").Message)
 					return
 				}
 				defer m.serve(newPlugin(), "a b")()
