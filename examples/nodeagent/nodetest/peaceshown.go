@@ -39,6 +39,9 @@ func (p *peace) shownIs(pod *v1.Pod, status *v1.PodStatus, now time.Time) error 
 	t := tenant{pod.UID, life}
 	began := now.Add(p.beginOf(pod.UID, life) - p.h.Taken)
 	found := p.agentBetween(s.from, p.h.Taken) // the next agent may not know its begin
+	if status.StartTime == nil {
+		return errors.New("it is published without a start time")
+	}
 	if off := status.StartTime.Sub(began); life == 0 && !found && (off < -time.Second || off > soon) {
 		return fmt.Errorf("it began at %v, and is published to have at %v", began, status.StartTime)
 	}
