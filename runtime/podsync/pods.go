@@ -188,7 +188,7 @@ func (p *Pods) sync(ctx context.Context, r *record, pod *v1.Pod) (over bool, aga
 			defer undo()
 		}
 	}
-	if err := p.setUpVolumes(ctx, pod); err != nil {
+	if err := p.setUpVolumes(ctx, pod, observed); err != nil {
 		return false, none, err
 	}
 	done := p.opts.Manager.SyncPod(ctx, req)
@@ -274,9 +274,10 @@ func (p *Pods) removeRemains(ctx context.Context, r *record) error {
 
 var errVolumesLate = errors.New("still waiting for volumes")
 
-// setUpVolumes returns when the pod's volumes are mounted.
-func (p *Pods) setUpVolumes(ctx context.Context, pod *v1.Pod) error {
-	if p.opts.Volumes == nil {
+// setUpVolumes returns when the pod's volumes are mounted. The end of a pod with sidecars needs no
+// volumes.
+func (p *Pods) setUpVolumes(ctx context.Context, pod *v1.Pod, observed *runtime.PodStatus) error {
+	if p.opts.Volumes == nil || allEnded(pod, observed) {
 		return nil
 	}
 	ctx, cancel := context.WithTimeoutCause(ctx, volumePatience, errVolumesLate)

@@ -369,7 +369,7 @@ func (p *peace) restartsInLife(uid types.UID, life int) {
 			if p.goesOn[tenant{uid, life}] || p.takenOver(uid, life) {
 				late += 5 * time.Minute // the back-off of the earlier life applies
 			}
-			if r.started == forever || r.cannotStart {
+			if r.started == forever || r.cannotStart || hookFailed(c) {
 				late += retried
 				switch from, more := p.supplied(uid, c, due+retried); { // the next try may miss a supply
 				case from == forever:

@@ -72,6 +72,9 @@ func (p *peace) ends(uid types.UID, life int) {
 	}) {
 		late = retried // the next call after a failed start restarts all containers
 	}
+	if p.unmounted(pod, at) {
+		late = retried // a wait for the volumes ends before
+	}
 	last := at
 	for _, r := range p.runs {
 		if ref, ok := runtime.Find(pod, r.name); ok && r.uid == uid && r.life == life && !isSidecar(pod, ref) {
