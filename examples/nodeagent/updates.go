@@ -143,7 +143,7 @@ func unitsOf(dir, name string) ([]updates.Unit, error) {
 			return []updates.Unit{u}, nil
 		}
 	}
-	return nil, fmt.Errorf("no pod %s with transactional updates in %s", full, dir)
+	return nil, fmt.Errorf("no pod %s with transactional updates in %s: a new pod is recorded when its first version has passed its gate or failed", full, dir)
 }
 
 func printHistory(out io.Writer, units []updates.Unit) {
