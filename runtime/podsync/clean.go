@@ -202,7 +202,7 @@ func (p *Pods) remove(ctx context.Context, workers Workers, uid types.UID) (done
 	}
 	err := p.removeRemains(ctx, r)
 	if err == nil && p.opts.Volumes != nil {
-		err = p.opts.Volumes.CleanupOrphans(ctx, func(other types.UID) bool { return other != uid })
+		err = p.removeVolumes(ctx, uid)
 	}
 	switch changed := r.conclude(err); {
 	case err != nil && changed && ctx.Err() == nil:
@@ -212,4 +212,16 @@ func (p *Pods) remove(ctx context.Context, workers Workers, uid types.UID) (done
 		p.tracker.Observed(&runtime.PodStatus{UID: uid})
 	}
 	return err == nil
+}
+
+// removeVolumes unmounts the volumes of a pod that is gone, and removes its volume directories. An
+// earlier agent may have mounted the volumes: CleanupOrphans alone leaves the directories of mounted
+// volumes to a later call.
+func (p *Pods) removeVolumes(ctx context.Context, uid types.UID) error {
+	waiting, cancel := context.WithTimeoutCause(ctx, volumePatience, errVolumesLate)
+	defer cancel()
+	if err := p.opts.Volumes.WaitForUnmount(waiting, uid); err != nil {
+		return err
+	}
+	return p.opts.Volumes.CleanupOrphans(ctx, func(other types.UID) bool { return other != uid })
 }

@@ -193,3 +193,54 @@ func TestProbesDecide(t *testing.T) {
 		assert.True(n, p.stopped && p.removed)
 	})
 }
+
+// adopted are volumes of a pod that an earlier agent has mounted. CleanupOrphans leaves the pod's
+// directories to a later call while the volumes are mounted, as *volumemanager.Manager does.
+type adopted struct {
+	volumes
+	uid              types.UID
+	mounted, present bool
+}
+
+func (a *adopted) WaitForUnmount(_ context.Context, uid types.UID) error {
+	time.Sleep(time.Second)
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.mounted = a.mounted && uid != a.uid
+	return nil
+}
+
+func (a *adopted) CleanupOrphans(_ context.Context, keep func(types.UID) bool) error {
+	a.mu.Lock()
+	present := a.present
+	a.mu.Unlock()
+	if present && !keep(a.uid) {
+		a.mu.Lock()
+		a.present = a.mounted
+		a.mu.Unlock()
+	}
+	return nil
+}
+
+// TestVolumesOfAnEarlierAgentAreRemovedAtOnce: the directories of a pod that ends after a restart of the
+// agent do not stay until the next look for remains, which is minutes later if the runtime hints at
+// each change.
+func TestVolumesOfAnEarlierAgentAreRemovedAtOnce(t *testing.T) {
+	v := &adopted{uid: "former"}
+	v.ready = true
+	play(t, func(o *podsync.Options) { o.Volumes = v }, func(n *node) {
+		n.complete = true
+		n.stop()
+		n.start()
+		close(n.synced)
+		time.Sleep(time.Minute)
+		v.mu.Lock()
+		v.mounted, v.present = true, true
+		v.mu.Unlock()
+		n.pods.Forgotten(v.uid)
+		time.Sleep(5 * time.Second)
+		v.mu.Lock()
+		defer v.mu.Unlock()
+		assert.False(n, v.present)
+	})
+}

@@ -25,15 +25,18 @@ type content struct {
 	secret    *v1.Secret
 }
 
-// contentOf returns the content of an object of the server, without managedFields.
+// contentOf returns the content of an object of the server, without managedFields, which are large and
+// not used here. o may be shared with a fake server of client-go.
 func contentOf(o runtime.Object) (content, bool) {
 	switch o := o.(type) {
 	case *v1.ConfigMap:
-		o.ManagedFields = nil // large, and not used here
-		return content{configMap: o}, true
+		own := *o
+		own.ManagedFields = nil
+		return content{configMap: &own}, true
 	case *v1.Secret:
-		o.ManagedFields = nil
-		return content{secret: o}, true
+		own := *o
+		own.ManagedFields = nil
+		return content{secret: &own}, true
 	}
 	return content{}, false
 }
