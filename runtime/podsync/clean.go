@@ -41,11 +41,10 @@ func (p *Pods) cleanForever(ctx context.Context, workers Workers) {
 			removals.Go(func() { p.remove(ctx, workers, uid) })
 		}
 		pause := runtime.Unprompted(p.opts.Runtime, cleanInterval)
-		if len(left) == 0 {
-			since = time.Time{}
-		} else {
-			since = cmp.Or(since, time.Now())
+		if since = cmp.Or(since, time.Now()); len(left) > 0 {
 			pause = pauseBetweenLooks(time.Since(since))
+		} else {
+			since = time.Time{}
 		}
 		if !p.removeGone(ctx, workers, &removals, pause) {
 			return
@@ -113,24 +112,21 @@ func (p *Pods) lookForLeftovers(ctx context.Context, workers Workers) (left []ty
 			add(r.uid) // the runtime may have no record of the pod any more
 		}
 	}
-	logged, logsErr := runtime.PodsWithLogs(p.opts.Generator.LogRoot) // an agent may have died between two removals
+	logged, diskErr := runtime.PodsWithLogs(p.opts.Generator.LogRoot) // an agent may have died between two removals
 	for _, uid := range logged {
 		if workers.ShouldPodContentBeRemoved(uid) {
 			add(uid)
 		}
 	}
-	if err = errors.Join(err, logsErr); p.opts.Volumes == nil {
-		return left, err
+	if p.opts.Volumes != nil {
+		diskErr = errors.Join(diskErr, p.opts.Volumes.CleanupOrphans(ctx, func(uid types.UID) bool {
+			if workers.ShouldPodContentBeRemoved(uid) {
+				add(uid)
+			}
+			return true // remove deletes the directories, with the pod's turn
+		}))
 	}
-	// CleanupOrphans adds to left. Go does not say whether a return statement reads left before or
-	// after a call in the statement.
-	err = errors.Join(err, p.opts.Volumes.CleanupOrphans(ctx, func(uid types.UID) bool {
-		if workers.ShouldPodContentBeRemoved(uid) {
-			add(uid)
-		}
-		return true // remove deletes the directories, with the pod's turn
-	}))
-	return left, err
+	return left, errors.Join(err, diskErr)
 }
 
 // runs reports whether the pod has a running container or a ready sandbox.
@@ -202,7 +198,10 @@ func (p *Pods) remove(ctx context.Context, workers Workers, uid types.UID) (done
 	}
 	err := p.removeRemains(ctx, r)
 	if err == nil && p.opts.Volumes != nil {
-		err = p.removeVolumes(ctx, uid)
+		// CleanupOrphans leaves volumes that an earlier agent has mounted to a later call.
+		if err = p.opts.Volumes.WaitForUnmount(ctx, uid); err == nil {
+			err = p.opts.Volumes.CleanupOrphans(ctx, func(other types.UID) bool { return other != uid })
+		}
 	}
 	switch changed := r.conclude(err); {
 	case err != nil && changed && ctx.Err() == nil:
@@ -212,16 +211,4 @@ func (p *Pods) remove(ctx context.Context, workers Workers, uid types.UID) (done
 		p.tracker.Observed(&runtime.PodStatus{UID: uid})
 	}
 	return err == nil
-}
-
-// removeVolumes unmounts the volumes of a pod that is gone, and removes its volume directories. An
-// earlier agent may have mounted the volumes: CleanupOrphans alone leaves the directories of mounted
-// volumes to a later call.
-func (p *Pods) removeVolumes(ctx context.Context, uid types.UID) error {
-	waiting, cancel := context.WithTimeoutCause(ctx, volumePatience, errVolumesLate)
-	defer cancel()
-	if err := p.opts.Volumes.WaitForUnmount(waiting, uid); err != nil {
-		return err
-	}
-	return p.opts.Volumes.CleanupOrphans(ctx, func(other types.UID) bool { return other != uid })
 }
