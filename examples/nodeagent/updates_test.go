@@ -160,4 +160,6 @@ func TestTransactionalUpdatesUnderKills(t *testing.T) {
 	require.Equal(t, 1, running)
 	_, err := os.Stat(updatesDir(s.root))
 	require.NoError(t, err)
+	s.remove("web.yaml") // with --keep-pods the pod would outlive the test
+	s.eventually("the pod is gone", func() bool { return len(s.pods()) == 0 })
 }
