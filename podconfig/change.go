@@ -69,8 +69,8 @@ func (c Change) Given() Change {
 	return c
 }
 
-// IsGiven reports whether the pods were given away, see Given. A source that wraps another one may then
-// pass on parts of them.
+// IsGiven reports whether the pods were given away, see Given. A source that wraps another source may
+// then pass on parts of the pods.
 func (c Change) IsGiven() bool { return c.given }
 
 // Kind returns the kind of the change, 0 for the zero Change.

@@ -137,8 +137,8 @@ type Place struct {
 	Dir  string
 }
 
-// isCopy reports whether a process has its parent's arguments. A process that has not executed a
-// program since its fork has them, and is another process than the program that they name.
+// isCopy reports whether a process has its parent's arguments. Between its fork and the start of a
+// program, a child has the arguments of its parent, and is no other instance of the parent's program.
 func isCopy(pid int) bool {
 	info, _ := Lookup(pid) // a process that has ended has no arguments
 	own, _ := arguments("/proc/" + strconv.Itoa(pid))
