@@ -26,7 +26,7 @@ type Volumes interface {
 	// volumes.
 	WaitForAttachAndMount(ctx context.Context, pod *v1.Pod) error
 	// WaitForUnmount unmounts the volumes of a pod without running containers, and returns nil when
-	// no volume is mounted.
+	// no volume is mounted. It is called, too, for a pod that only an earlier agent knew.
 	WaitForUnmount(ctx context.Context, uid types.UID) error
 	// CleanupOrphans removes the volume directories of every pod for which keep returns false. keep
 	// is called once for each pod that has volume directories.
