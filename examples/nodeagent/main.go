@@ -22,7 +22,6 @@ import (
 	"os"
 	"os/signal"
 	"path/filepath"
-	"runtime/debug"
 	"strconv"
 	"sync"
 	"syscall"
@@ -41,9 +40,6 @@ import (
 )
 
 func main() {
-	if os.Getenv("GOGC") == "" {
-		debug.SetGCPercent(20) // an agent is mostly idle, so save memory instead of CPU time
-	}
 	recordHeap(false)
 	process.Main()                                 // each container runs below a copy of this program as its shim
 	if len(os.Args) > 1 && os.Args[1] == "audit" { // for a manifest folder of that name, pass ./audit
@@ -88,6 +84,7 @@ func run(f flags) error {
 	if err := f.host.check(os.DirFS("/")); err != nil {
 		return err
 	}
+	saveMemory()
 	recordHeap(f.profiling)
 	f.host.profile(f.profiling)
 	out, err := newOutput(f)

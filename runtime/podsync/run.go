@@ -91,10 +91,11 @@ func (p *Pods) recheck(workers Workers, uid types.UID) {
 }
 
 // collectGarbage removes garbage of living pods, and garbage that the removal of a pod has missed,
-// every garbageInterval until ctx ends. During the first interval, collectGarbage removes
-// containers that the runtime has lost because an earlier agent was killed, if the runtime
-// implements runtime.Auditor: after one second and then after growing pauses, because the runtime
-// still executes an interrupted call for a while. Garbage includes lost containers.
+// after garbageInterval and then at each runtime.Unprompted of it, until ctx ends. During the first
+// garbageInterval, collectGarbage removes containers that the runtime has lost because an earlier
+// agent was killed, if the runtime implements runtime.Auditor: after one second and then after growing
+// pauses, because the runtime still executes an interrupted call for a while. Garbage includes lost
+// containers.
 func (p *Pods) collectGarbage(ctx context.Context, workers Workers) {
 	query := p.query(workers)
 	auditor, audits := p.opts.Runtime.(runtime.Auditor)
@@ -103,7 +104,7 @@ func (p *Pods) collectGarbage(ctx context.Context, workers Workers) {
 	for pause := time.Second; retry.Sleep(ctx, min(pause, interval)) == nil; pause *= 2 {
 		var err error
 		switch {
-		case 2*pause > interval:
+		case 2*pause > garbageInterval:
 			pause = interval
 			err = p.opts.Manager.GarbageCollect(ctx, runtime.GCPolicy{LogRoot: p.opts.Generator.LogRoot}, query)
 		case audits:

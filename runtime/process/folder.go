@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 
 	"go.uber.org/zap"
+	"golang.org/x/sys/unix"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/keelson-dev/keelson/internal/tree"
@@ -125,7 +126,7 @@ func (s *sandbox) stopped() (bool, error) {
 
 // containers returns the keys of the sandbox's containers.
 func (s *sandbox) containers() ([]containerKey, error) {
-	names, err := subfolders(s.dir)
+	names, err := foldersIn(s.dir, ".")
 	var keys []containerKey
 	for _, name := range names {
 		if key, ok := parseContainerDir(s.key, name); ok {
@@ -208,7 +209,7 @@ func (r *Runtime) sandboxes(uid types.UID) ([]sandboxKey, error) {
 		return nil, err
 	}
 	defer dir.Close()
-	names, err := subfolders(dir)
+	names, err := foldersIn(dir, ".")
 	var keys []sandboxKey
 	for _, name := range names {
 		if key, ok := parseSandboxDir(uid, name); ok {
@@ -218,10 +219,9 @@ func (r *Runtime) sandboxes(uid types.UID) ([]sandboxKey, error) {
 	return keys, err
 }
 
-// subfolders returns the names of the folders in dir. If dir was removed after it was opened, the
-// result is empty.
-func subfolders(dir *os.Root) ([]string, error) {
-	f, err := dir.Open(".")
+// foldersIn returns the names of the folders in the folder rel below root. A removed folder has none.
+func foldersIn(root *os.Root, rel string) ([]string, error) {
+	f, err := root.OpenFile(rel, os.O_RDONLY|unix.O_DIRECTORY, 0)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
 	}

@@ -190,18 +190,6 @@ func (r *Runtime) orphanFolders(ctx context.Context) ([]runtime.Leftover, error)
 	return out, errors.Join(errs...)
 }
 
-func foldersIn(root *os.Root, rel string) ([]string, error) {
-	dir, err := root.OpenRoot(rel)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil, nil
-	}
-	if err != nil {
-		return nil, err
-	}
-	defer dir.Close()
-	return subfolders(dir)
-}
-
 // halfDone returns the abandoned folders among names in the folder rel. A call was making or
 // removing such a folder when the agent was killed.
 func (r *Runtime) halfDone(root *os.Root, uid types.UID, rel string, names []string) (out []runtime.Leftover) {

@@ -198,7 +198,7 @@ func (r *Runtime) discardSandbox(ctx context.Context, key sandboxKey) error {
 	}
 	r.pods.Lock()
 	defer r.pods.Unlock()
-	names, err := subfolders(pod)
+	names, err := foldersIn(pod, ".")
 	if err != nil {
 		return err
 	}

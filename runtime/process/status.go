@@ -152,7 +152,7 @@ func (r *Runtime) uids() ([]types.UID, error) {
 
 // podsIn returns the sorted UIDs of the pods with a folder in root.
 func podsIn(root *os.Root) ([]types.UID, error) {
-	names, err := subfolders(root)
+	names, err := foldersIn(root, ".")
 	var out []types.UID
 	for _, name := range names {
 		if checkName(name) == nil {
