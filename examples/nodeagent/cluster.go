@@ -38,7 +38,7 @@ func joinCluster(f flags, tell news, log *zap.Logger) (*membership, error) {
 	if err != nil {
 		return nil, fmt.Errorf("--kubeconfig: %w", err)
 	}
-	m := &membership{ending: func() {}, identity: identity, class: newRuntimeClasses(client.RuntimeClasses()).find}
+	m := &membership{ending: func() {}, identity: identity, class: findRuntimeClass(client.RuntimeClasses())}
 	if m.source, err = podwatch.New(podwatch.Config{Pods: client.Pods(""), NodeName: types.NodeName(f.node), Logger: log}); err != nil {
 		return nil, err
 	}

@@ -67,12 +67,12 @@ type client struct {
 	mu struct {
 		sync.Mutex
 		sandboxes map[runtime.SandboxID]*sandbox // a cache of facts needed by later calls
-		handlers  foundHandlers
-		starts    map[string]*start    // starts and removals under way, by container ID
-		lost      map[string]bool      // starts with an unknown outcome, see stop.go
-		neverRan  map[string]bool      // exited containers: true for a container never started
-		askAgain  map[string]time.Time // exited containers without an answer to ContainerStatus
-		mounted   map[string][]string  // images mounted by containers, by container ID
+		handlers  map[string]string              // answers of Options.FindHandler, by the name of the RuntimeClass
+		starts    map[string]*start              // starts and removals under way, by container ID
+		lost      map[string]bool                // starts with an unknown outcome, see stop.go
+		neverRan  map[string]bool                // exited containers: true for a container never started
+		askAgain  map[string]time.Time           // exited containers without an answer to ContainerStatus
+		mounted   map[string][]string            // images mounted by containers, by container ID
 
 		imagesByID map[string]*api.Image // facts about images, present or not; never written
 	}
@@ -116,6 +116,7 @@ func Dial(ctx context.Context, endpoint string, opts Options) (Backend, error) {
 		log:    opts.Logger,
 	}
 	r.mu.sandboxes = make(map[runtime.SandboxID]*sandbox)
+	r.mu.handlers = make(map[string]string)
 	r.mu.starts = make(map[string]*start)
 	r.mu.lost = make(map[string]bool)
 	r.mu.neverRan = make(map[string]bool)

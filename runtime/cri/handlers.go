@@ -8,6 +8,7 @@ import (
 	"maps"
 
 	v1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
 	"github.com/keelson-dev/keelson/runtime"
 )
@@ -35,9 +36,6 @@ func (r *client) refusal(fields []string) error {
 	return &runtime.UnsupportedError{Runtime: r.Name(), Fields: fields}
 }
 
-// foundHandlers are the handlers that Options.FindHandler has returned, by the name of the RuntimeClass.
-type foundHandlers map[string]string
-
 // unlistedClass returns the RuntimeClass of a pod if Options.FindHandler has to look it up, else "".
 func (o *Options) unlistedClass(pod *v1.Pod) string {
 	if o.FindHandler == nil || pod.Spec.RuntimeClassName == nil {
@@ -51,22 +49,26 @@ func (o *Options) unlistedClass(pod *v1.Pod) string {
 }
 
 // findHandler looks up the handler of a pod's RuntimeClass, unless the class is listed, and checks the
-// pod. findHandler returns options in which the class is listed.
+// pod. findHandler returns options in which the class is listed. If the look-up fails for a class that
+// exists, findHandler uses the handler of the last look-up.
 func (r *client) findHandler(ctx context.Context, pod *v1.Pod) (*Options, error) {
 	class := r.opts.unlistedClass(pod)
 	if class == "" {
 		return &r.opts, r.checkWith(&r.opts, pod)
 	}
 	handler, err := r.opts.FindHandler(ctx, class)
+	r.mu.Lock()
+	last, known := r.mu.handlers[class]
+	switch {
+	case err == nil:
+		r.mu.handlers[class] = handler
+	case known && ctx.Err() == nil && !apierrors.IsNotFound(err):
+		handler, err = last, nil
+	}
+	r.mu.Unlock()
 	if err != nil {
 		return nil, fmt.Errorf("look up RuntimeClass %q: %w", class, err)
 	}
-	r.mu.Lock()
-	if r.mu.handlers == nil {
-		r.mu.handlers = make(foundHandlers)
-	}
-	r.mu.handlers[class] = handler
-	r.mu.Unlock()
 	opts := r.opts.listing(class, handler)
 	return opts, r.checkWith(opts, pod)
 }

@@ -10,6 +10,8 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	v1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	api "k8s.io/cri-api/pkg/apis/runtime/v1"
 
 	"github.com/keelson-dev/keelson/runtime"
@@ -19,11 +21,15 @@ import (
 type classes struct {
 	handlers map[string]string
 	asked    []string
+	err      error
 }
 
 func (c *classes) find(_ context.Context, class string) (string, error) {
 	c.asked = append(c.asked, class)
 	handler, ok := c.handlers[class]
+	if c.err != nil {
+		return "", c.err
+	}
 	if !ok {
 		return "", errors.New("there is none")
 	}
@@ -76,6 +82,41 @@ func TestAClassIsLookedUp(t *testing.T) {
 	_, err = dialWith(t, s, opts).CreateContainer(t.Context(), sb, containerSpecOf(pod, "main"))
 	require.NoError(t, err)
 	assert.Len(t, known.asked, 4)
+}
+
+// A pod of a class that was found before starts without an answer about the class, unless the class has
+// been deleted or the caller has stopped.
+func TestTheLastHandlerOfAClassIsUsed(t *testing.T) {
+	stopped, stop := context.WithCancel(t.Context())
+	stop()
+	for name, test := range map[string]struct {
+		ctx   context.Context
+		class string
+		err   error
+		want  string
+	}{
+		"no answer":        {t.Context(), "kata", context.DeadlineExceeded, ""},
+		"another class":    {t.Context(), "gvisor", context.DeadlineExceeded, `look up RuntimeClass "gvisor": context deadline exceeded`},
+		"deleted":          {t.Context(), "kata", apierrors.NewNotFound(schema.GroupResource{Resource: "runtimeclasses"}, "kata"), `look up RuntimeClass "kata": runtimeclasses "kata" not found`},
+		"the caller stops": {stopped, "kata", context.Canceled, `look up RuntimeClass "kata": context canceled`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s, known := newServer(t), &classes{handlers: map[string]string{"kata": "kata-qemu"}}
+			rt := dialWith(t, s, Options{FindHandler: known.find})
+			pod := testPod("u1", "main")
+			pod.Spec.RuntimeClassName = pointer("kata")
+			_, err := rt.RunSandbox(t.Context(), sandboxSpecOf(pod))
+			require.NoError(t, err)
+			known.err, pod.Spec.RuntimeClassName = test.err, &test.class
+			opts, err := rt.findHandler(test.ctx, pod)
+			if test.want != "" {
+				require.EqualError(t, err, test.want)
+				return
+			}
+			require.NoError(t, err)
+			require.Equal(t, "kata-qemu", opts.RuntimeHandlers["kata"])
+		})
+	}
 }
 
 // The abilities of a handler count as soon as the handler is known.

@@ -34,7 +34,8 @@ type Options struct {
 	// FindHandler returns the runtime's handler of a class that RuntimeHandlers does not list, for
 	// example from an API server. FindHandler is called before each sandbox of such a class, and after
 	// a restart of the program before the next container. FindHandler may be called concurrently. An
-	// error fails the call. Defaults to nil: a pod of an unlisted class is refused.
+	// error fails the call, unless FindHandler returned a handler of the class before and the error is
+	// not a NotFound of the API. Defaults to nil: a pod of an unlisted class is refused.
 	FindHandler func(ctx context.Context, class string) (handler string, err error)
 	// DNS configures the pods' resolv.conf. Defaults to the node's.
 	DNS DNS
