@@ -86,12 +86,12 @@ func (w *Workers) notAllStopped(cause error) error {
 	return fmt.Errorf("podworkers: stop all pods: %s did not end: %w", strings.Join(names, ", "), cause)
 }
 
-// name is how messages name the pod of a record.
+// name is how messages name the pod of an unfinished record.
 func (r *record) name(uid types.UID) string {
 	switch {
 	case r.pod != nil:
 		return r.pod.Namespace + "/" + r.pod.Name
-	case r.orphan != nil && r.orphan.Name != "":
+	case r.orphan.Name != "":
 		return r.orphan.Namespace + "/" + r.orphan.Name
 	}
 	return string(uid)

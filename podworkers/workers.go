@@ -297,17 +297,12 @@ func (e *entry) closeDone() {
 // lock is held.
 func (e *entry) interrupter(cause error) func() {
 	cancel := e.cancel
-	if cancel == nil {
-		return func() {}
-	}
 	return func() { cancel(cause) }
 }
 
-// finishedChannel returns a channel that closes when e is finished or forgotten. The lock is held.
+// finishedChannel returns a channel that closes when e is finished or forgotten. e is neither yet.
+// The lock is held.
 func (e *entry) finishedChannel() <-chan struct{} {
-	if e.phase == phaseFinished || e.forgotten {
-		return closedChannel()
-	}
 	if e.finished == nil {
 		e.finished = make(chan struct{})
 	}
