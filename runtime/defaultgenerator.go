@@ -141,11 +141,12 @@ func (g *DefaultGenerator) UsesAddresses(pod *v1.Pod) bool {
 	uses := func(e v1.EnvVar) bool {
 		return e.ValueFrom != nil && e.ValueFrom.FieldRef != nil && strings.HasPrefix(e.ValueFrom.FieldRef.FieldPath, "status.podIP")
 	}
-	inEnv := func(c v1.Container) bool { return slices.ContainsFunc(c.Env, uses) }
-	return slices.ContainsFunc(pod.Spec.Containers, inEnv) || slices.ContainsFunc(pod.Spec.InitContainers, inEnv) ||
-		slices.ContainsFunc(pod.Spec.EphemeralContainers, func(c v1.EphemeralContainer) bool {
-			return slices.ContainsFunc(c.Env, uses)
-		})
+	for _, c := range containersOf(pod) {
+		if slices.ContainsFunc(c.Env, uses) {
+			return true
+		}
+	}
+	return false
 }
 
 // container makes the spec without its group. Errors begin with the path of the field below the
@@ -261,13 +262,15 @@ func (g *DefaultGenerator) mounts(ctx context.Context, pod *v1.Pod, c *v1.Contai
 // NextRestartCount implements RestartCounter with the names of the container's log files. The
 // result is 0 if the files cannot be read.
 func (g *DefaultGenerator) NextRestartCount(pod *v1.Pod, container string) int32 {
+	dir, _ := g.logDir(pod, container) // "" cannot be read
+	return nextRestartCount(dir)
+}
+
+// logDir returns the log directory of a container.
+func (g *DefaultGenerator) logDir(pod *v1.Pod, container string) (string, error) {
 	podDir, err := podLogDir(g.opts.LogRoot, pod)
 	if err != nil {
-		return 0
+		return "", err
 	}
-	dir, err := containerLogDir(podDir, container)
-	if err != nil {
-		return 0
-	}
-	return nextRestartCount(dir)
+	return containerLogDir(podDir, container)
 }

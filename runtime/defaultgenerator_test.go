@@ -260,6 +260,45 @@ func TestGroupsOfVolumesReachTheContainer(t *testing.T) {
 	assert.Empty(t, spec.SupplementalGroups)
 }
 
+// Extend has the last word about a spec, and may refuse the container.
+func TestExtend(t *testing.T) {
+	g := newGenerator(t, DefaultGeneratorOptions{Extend: func(_ context.Context, pod *v1.Pod, c *v1.Container, spec *ContainerSpec) error {
+		if c.Name == "bad" {
+			return errors.New("no such device")
+		}
+		spec.Env = append(spec.Env, EnvVar{Name: "DEVICE", Value: pod.Name + c.Name + spec.Name})
+		return nil
+	}})
+	pod := podOf(v1.Container{Name: "good"}, v1.Container{Name: "bad"})
+	spec, _, err := g.Container(t.Context(), pod, Ref{GroupRegular, 0}, ContainerInput{})
+	require.NoError(t, err)
+	assert.Equal(t, []EnvVar{{Name: "DEVICE", Value: "webgoodgood"}}, spec.Env)
+	_, _, err = g.Container(t.Context(), pod, Ref{GroupRegular, 1}, ContainerInput{})
+	require.ErrorContains(t, err, "no such device")
+}
+
+// The addresses of a pod are needed before its start if a variable of any container has them.
+func TestUsesAddresses(t *testing.T) {
+	g := newGenerator(t, DefaultGeneratorOptions{})
+	variable := func(field string) v1.Container {
+		return v1.Container{Name: "c", Env: []v1.EnvVar{{Name: "A", Value: "x"}, {Name: "B", ValueFrom: &v1.EnvVarSource{FieldRef: &v1.ObjectFieldSelector{FieldPath: field}}}}}
+	}
+	plain, uses := variable("metadata.name"), variable("status.podIPs")
+	secret := v1.Container{Name: "c", Env: []v1.EnvVar{{Name: "C", ValueFrom: &v1.EnvVarSource{SecretKeyRef: &v1.SecretKeySelector{}}}}}
+	debug := podOf(plain)
+	debug.Spec.EphemeralContainers = []v1.EphemeralContainer{{EphemeralContainerCommon: v1.EphemeralContainerCommon(uses)}}
+	early := podOf(plain)
+	early.Spec.InitContainers = []v1.Container{secret, uses}
+	for want, pods := range map[bool][]*v1.Pod{
+		true:  {podOf(plain, uses), podOf(variable("status.podIP")), debug, early},
+		false: {podOf(), podOf(plain, secret), podOf(variable("status.hostIP"))},
+	} {
+		for i, pod := range pods {
+			assert.Equal(t, want, g.UsesAddresses(pod), i)
+		}
+	}
+}
+
 func TestDefaultGeneratorIsSafeForConcurrentUse(t *testing.T) {
 	pod := podOf(v1.Container{Name: "c", Command: []string{"$(CPU)"}, Env: []v1.EnvVar{
 		{Name: "IPS", ValueFrom: &v1.EnvVarSource{FieldRef: &v1.ObjectFieldSelector{FieldPath: "status.podIPs"}}},

@@ -65,5 +65,11 @@ func NewHooksDialing(dial func(ctx context.Context, network, address string) (ne
 	return &hooks{client: newHookClient(dial)}
 }
 
+// Kept counts the facts that the manager keeps about pods.
+func (m *Manager) Kept() int {
+	return len(m.mu.removed) + len(m.mu.seen) + len(m.mu.failures) + len(m.resizer.mu.actuated) + len(m.images.backoff.mu.byPod) + len(m.rt.mu.busy) +
+		len(m.images.flights.mu.byKey)
+}
+
 // Mark makes a pod dirty.
 func (t *Tracker) Mark(uid types.UID) { t.dirty.Mark(uid) }

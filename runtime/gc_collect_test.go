@@ -146,26 +146,52 @@ func TestGarbageCollectWithNothingToDoListsOnce(t *testing.T) {
 
 func TestGarbageCollectKeepsTheLogsOfRecords(t *testing.T) {
 	gcInBubble(t, func(n *gcNode) {
-		pod := newPod()
+		first, second := newPod(), newPod()
+		second.Name, second.UID = "x", "uid-x"
+		pods := []*v1.Pod{first, second}
 		n.world.Script(fake.Target{Container: "c"}, fake.Exit(11*time.Minute, 1)) // no back-off
 		for range 5 {
-			n.mustSync(pod)
+			n.mustSync(first)
+			n.mustSync(second)
 			n.pass(11 * time.Minute)
 		}
-		dir := filepath.Join(n.logs, "default_web_uid-web", "c")
-		require.NoError(n, os.WriteFile(filepath.Join(dir, "0.log"), nil, 0o600))
-		require.NoError(n, os.WriteFile(filepath.Join(dir, "2.log"), nil, 0o600))
-		require.NoError(n, os.WriteFile(filepath.Join(dir, "2.log.20260701-120000.gz"), nil, 0o600), "rotated")
-		require.NoError(n, os.WriteFile(filepath.Join(dir, "3.log.20260701-120000"), nil, 0o600), "rotated")
-		require.NoError(n, os.WriteFile(filepath.Join(dir, "notes.txt"), nil, 0o600))
-		require.Len(n, n.files(), 7, "as if an agent had ended between pruning a record and its logs")
+		var left []string
+		for _, pod := range pods {
+			folder := "default_" + pod.Name + "_" + string(pod.UID) + "/c/"
+			for _, name := range []string{"0.log", "2.log", "2.log.20260701-120000.gz", "3.log.20260701-120000", "notes.txt"} {
+				require.NoError(n, os.WriteFile(filepath.Join(n.logs, folder, name), nil, 0o600))
+			}
+			left = append(left, folder+"4.log", folder+"notes.txt")
+		}
+		require.Len(n, n.files(), 14, "as if an agent had ended between pruning a record and its logs")
 		require.NoError(n, n.collect())
-		require.Equal(n, []string{"default_web_uid-web/c/4.log", "default_web_uid-web/c/notes.txt"}, n.files(),
-			"one ended instance was one too many, and went with its logs")
-		n.mustSync(pod)
-		status, err := n.rt.PodStatus(n.Context(), pod.UID)
-		require.NoError(n, err)
-		require.EqualValues(n, 5, status.Latest("c").RestartCount)
+		require.Equal(n, left, n.files(), "one ended instance was one too many, and went with its logs")
+		for _, pod := range pods {
+			n.mustSync(pod)
+			status, err := n.rt.PodStatus(n.Context(), pod.UID)
+			require.NoError(n, err)
+			require.EqualValues(n, 5, status.Latest("c").RestartCount)
+		}
+	})
+}
+
+// No further pod is cleaned up after the end of the call's context.
+func TestGarbageCollectBeginsNothingAfterItsContext(t *testing.T) {
+	gcInBubble(t, func(n *gcNode) {
+		for _, uid := range []types.UID{"1", "2", "3", "4", "5", "6"} {
+			n.ended(uid)
+			n.fates[uid] = runtime.PodGone
+		}
+		n.inject(fake.Fault{On: fake.Target{Op: fake.OpRemoveContainer}, HangUntilCtx: true})
+		cause := errors.New("the agent stops")
+		ctx, cancel := context.WithCancelCause(n.Context())
+		time.AfterFunc(time.Second, func() { cancel(cause) })
+		began := time.Now()
+		require.EqualError(n, n.manager.GarbageCollect(ctx, n.policy, n.query()), "garbage collection: the agent stops")
+		require.Equal(n, time.Second, time.Since(began))
+		require.Equal(n, 4, n.world.Total(fake.OpRemoveContainer))
+		require.Len(n, n.left(), 6)
+		require.Len(n, n.files(), 6)
 	})
 }
 

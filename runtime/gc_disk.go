@@ -54,21 +54,14 @@ func (d *gcDisk) close() {
 }
 
 // entries lists a folder below root in sorted order. A missing folder is empty.
-func entries(root *os.Root, dir string) ([]fs.DirEntry, error) {
+func entries(root *os.Root, dir string) (list []fs.DirEntry, err error) {
 	f, err := root.Open(dir)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil, nil
-	}
-	if err != nil {
-		return nil, err
-	}
-	defer f.Close()
-	list, err := f.ReadDir(-1)
-	if errors.Is(err, fs.ErrNotExist) {
-		err = nil
+	if err == nil {
+		defer f.Close()
+		list, err = f.ReadDir(-1)
 	}
 	slices.SortFunc(list, func(a, b fs.DirEntry) int { return strings.Compare(a.Name(), b.Name()) })
-	return list, err
+	return list, missing(err)
 }
 
 // folders lists the pods' log folders, and completes removals that were interrupted before. Links

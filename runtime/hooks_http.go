@@ -77,8 +77,7 @@ func (h *hooks) ask(ctx context.Context, req *http.Request) error {
 	}
 	defer resp.Body.Close()
 	// The response has arrived. A slow body is read for a limited time only.
-	timer := time.AfterFunc(hookDrainTime, cancel)
-	defer timer.Stop()
+	time.AfterFunc(hookDrainTime, cancel)
 	_, _ = io.CopyN(io.Discard, resp.Body, hookDrainBytes)
 	return nil
 }

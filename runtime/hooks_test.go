@@ -276,14 +276,15 @@ func TestHooksRefuseWhatTheyCannotDo(t *testing.T) {
 	for name, c := range map[string]struct {
 		handler     *v1.LifecycleHandler
 		unsupported bool
+		want        string
 	}{
-		"none":      {nil, false},
-		"empty":     {&v1.LifecycleHandler{}, false},
-		"exec":      {execHandler("true"), true},
-		"tcpSocket": {&v1.LifecycleHandler{TCPSocket: &v1.TCPSocketAction{}}, true},
+		"none":      {nil, false, "hook without a handler"},
+		"empty":     {&v1.LifecycleHandler{}, false, "hook without a handler"},
+		"exec":      {execHandler("true"), true, "exec hook: "},
+		"tcpSocket": {&v1.LifecycleHandler{TCPSocket: &v1.TCPSocketAction{}}, true, "tcpSocket hook: "},
 	} {
 		err := hooks.RunHook(t.Context(), runtime.HookCall{Pod: newPod(), Container: new(container("c")), Handler: c.handler})
-		require.Error(t, err, name)
+		require.ErrorContains(t, err, c.want, name)
 		require.Equal(t, c.unsupported, errors.Is(err, runtime.ErrUnsupported), name)
 	}
 }

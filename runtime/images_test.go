@@ -93,6 +93,36 @@ func (n *node) withImages(opts runtime.Options) *registry {
 	return r
 }
 
+// Nothing is kept of a pod that is removed, whatever happened to it.
+func TestNothingIsKeptOfRemovedPods(t *testing.T) {
+	inBubble(t, func(n *node) {
+		r := n.withImages(runtime.Options{})
+		pod := newPod(initial("i"), regular("a", "b"))
+		pod.Spec.RestartPolicy = v1.RestartPolicyOnFailure
+		n.world.Script(fake.Target{Container: "i"}, fake.Exit(time.Second, 0))
+		n.world.Script(fake.Target{Container: "a"}, fake.Exit(time.Second, 0))
+		n.world.Script(fake.Target{Container: "b"}, fake.Exit(time.Second, 1))
+		for range 10 {
+			n.sync(pod)
+			n.pass(time.Second)
+		}
+		require.NoError(n, n.world.SandboxLosesIP(pod.UID))
+		n.inject(fake.Fault{On: fake.Target{Op: fake.OpRunSandbox}, Times: 2, Err: errors.New("broken")})
+		n.sync(pod)
+		n.sync(pod)
+		r.failWith = []error{errors.New("401")}
+		pod.Spec.Containers[1].Image, pod.Spec.Containers[1].ImagePullPolicy = "another", v1.PullAlways
+		for range 10 {
+			n.sync(pod)
+			n.pass(time.Second)
+		}
+		require.NotZero(n, n.manager.Kept())
+		require.NoError(n, n.manager.KillPod(n.Context(), runtime.KillRequest{Pod: pod}).Err())
+		require.NoError(n, n.manager.RemovePod(n.Context(), pod.UID))
+		require.Zero(n, n.manager.Kept())
+	})
+}
+
 func TestPullPolicies(t *testing.T) {
 	for name, tc := range map[string]struct {
 		policy  v1.PullPolicy

@@ -49,17 +49,17 @@ func (m *Manager) KillPod(ctx context.Context, req KillRequest) Result {
 }
 
 func (m *Manager) stopPod(ctx context.Context, pod *v1.Pod, req *KillRequest) Result {
-	status := req.Status
-	if status == nil {
-		var err error
-		if status, err = m.rt.PodStatus(ctx, pod.UID); err != nil {
-			return Result{err: err}
+	r := Result{Status: req.Status}
+	if r.Status == nil {
+		if m.observe(ctx, &r, string(pod.UID), pod.UID, true); r.err != nil {
+			return r
 		}
 	}
 	if req.Pod == nil {
-		pod.Namespace, pod.Name = status.Namespace, status.Name
+		pod.Namespace, pod.Name = r.Status.Namespace, r.Status.Name
 	}
-	r := Result{Status: status, Steps: m.killAll(ctx, pod, status, req.Grace)}
+	status := r.Status
+	r.Steps = m.killAll(ctx, pod, status, req.Grace)
 	if status.exited() && ctx.Err() == nil && r.Err() == nil {
 		r.Status = status.withoutReadySandbox() // a stopped sandbox is not ready, and no exit code is missing
 		return r
@@ -188,8 +188,7 @@ func newTurns(pod *v1.Pod, running []*ContainerStatus) *turns {
 		}
 	}
 	t.wait = func(ctx context.Context, name string, limit time.Duration) {
-		timer := time.NewTimer(limit)
-		defer timer.Stop()
+		over := time.After(limit)
 		for _, before := range prerequisites(pod, name) {
 			ch, ok := t.over[before]
 			if !ok {
@@ -197,7 +196,7 @@ func newTurns(pod *v1.Pod, running []*ContainerStatus) *turns {
 			}
 			select {
 			case <-ch:
-			case <-timer.C:
+			case <-over:
 				return
 			case <-ctx.Done():
 				return

@@ -129,5 +129,10 @@ func TestPullBackoffDoublesAndBeginsAfresh(t *testing.T) {
 		require.Equal(n, []int{10, 20, 40, 80, 160, 300, 300}, []int{fails(), fails(), fails(), fails(), fails(), fails(), fails()})
 		time.Sleep(10 * time.Minute)
 		require.Equal(n, 10, fails(), "afresh")
+		r.failWith = []error{errors.New("401")}
+		require.ErrorIs(n, n.sync(pod).Err(), runtime.ErrImagePull)
+		require.NoError(n, n.manager.KillPod(n.Context(), runtime.KillRequest{Pod: pod}).Err())
+		require.NoError(n, n.manager.RemovePod(n.Context(), pod.UID))
+		require.NoError(n, n.sync(pod).Err(), "another pod with the same UID")
 	})
 }

@@ -70,3 +70,25 @@ func TestRemovePodLogsWithFewDescriptors(t *testing.T) {
 		assert.Empty(t, names(t, logs))
 	}
 }
+
+// Every call closes its files.
+func TestFoldersOfLogsAreClosed(t *testing.T) {
+	gcInBubble(t, func(n *gcNode) {
+		pod := newPod()
+		n.mustSync(pod)
+		n.policy.LinkDir = n.logs
+		g, err := runtime.NewDefaultGenerator(runtime.DefaultGeneratorOptions{LogRoot: n.logs})
+		require.NoError(n, err)
+		defer treetest.Scarce(t, 40)()
+		for name, call := range map[string]func() error{
+			"RemoveLogs":     func() error { return g.RemoveLogs(pod, "c", 7) },
+			"RemovePodLogs":  func() error { return runtime.RemovePodLogs(n.logs, "another") },
+			"PodsWithLogs":   func() error { _, err := runtime.PodsWithLogs(n.logs); return err },
+			"GarbageCollect": n.collect,
+		} {
+			for range 50 {
+				require.NoError(n, call(), name)
+			}
+		}
+	})
+}

@@ -10,6 +10,8 @@ import (
 	"time"
 
 	v1 "k8s.io/api/core/v1"
+
+	"github.com/keelson-dev/keelson/internal/retry"
 )
 
 // PullMeter is an optional ability of Images: to tell the sizes of images. Calls are concurrent and
@@ -128,12 +130,8 @@ func (k *imageKeeper) reportProgress(ctx context.Context, pod *v1.Pod, w wanted)
 	go func() {
 		defer close(done)
 		for after := firstProgress; ; after *= 2 {
-			timer := time.NewTimer(time.Until(asked.Add(after)))
-			select {
-			case <-ctx.Done():
-				timer.Stop()
+			if retry.Sleep(ctx, time.Until(asked.Add(after))) != nil {
 				return
-			case <-timer.C:
 			}
 			for _, p := range k.flights.list() {
 				if p.Image == w.image {

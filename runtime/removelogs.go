@@ -71,11 +71,7 @@ func (p *pass) prune(ctx context.Context, name string, started int32) {
 
 // RemoveLogs implements LogRemover.
 func (g *DefaultGenerator) RemoveLogs(pod *v1.Pod, container string, restartCount int32) error {
-	podDir, err := podLogDir(g.opts.LogRoot, pod)
-	if err != nil {
-		return err
-	}
-	dir, err := containerLogDir(podDir, container)
+	dir, err := g.logDir(pod, container)
 	if err != nil {
 		return err
 	}
@@ -84,7 +80,7 @@ func (g *DefaultGenerator) RemoveLogs(pod *v1.Pod, container string, restartCoun
 		return missing(err)
 	}
 	defer root.Close()
-	for _, name := range []string{filepath.Base(podDir), filepath.Base(dir)} {
+	for _, name := range []string{filepath.Base(filepath.Dir(dir)), container} {
 		below, err := openFolder(root, name)
 		if err != nil {
 			return missing(err)

@@ -127,6 +127,38 @@ func testResizeThatWantsARestart(t *testing.T, see func(*fake.Runtime) runtime.R
 	})
 }
 
+// Progress tells of the resize while a container is slow to stop for it, and of no resize otherwise.
+func TestProgressTellsOfAResizeThatWantsARestart(t *testing.T) {
+	for cause, change := range map[string]func(*node, *v1.Pod) *v1.Pod{
+		"resize": func(n *node, pod *v1.Pod) *v1.Pod {
+			return n.resized(pod, "a cpu=100m/100m memory=2Gi/2Gi restart=memory")
+		},
+		"change": func(_ *node, pod *v1.Pod) *v1.Pod {
+			pod = pod.DeepCopy()
+			pod.Spec.Containers[0].Image = "another"
+			return pod
+		},
+	} {
+		t.Run(cause, func(t *testing.T) {
+			inBubble(t, func(n *node) {
+				n.world.Script(fake.Target{Container: "a"}, fake.Script{TermAfter: fake.Never})
+				pod := n.resized(newPod(regular("a", "b"), grace(30)), "a cpu=100m/100m memory=1Gi/1Gi restart=memory")
+				n.mustSync(pod)
+				resizing := make(chan bool, 100)
+				changed, wait := n.begin(runtime.SyncRequest{Pod: change(n, pod), Progress: func(p runtime.Progress) { resizing <- p.Resizing }})
+				n.pass(time.Second)
+				changed <- struct{}{}
+				n.pass(time.Second)
+				require.NotEmpty(n, resizing)
+				for range len(resizing) {
+					require.Equal(n, cause == "resize", <-resizing)
+				}
+				require.NoError(n, wait().Err())
+			})
+		})
+	}
+}
+
 // More memory ends the crash loop of a container that had too little.
 func TestResizeOfWhatIsInBackOff(t *testing.T) {
 	inBubble(t, func(n *node) {
@@ -297,6 +329,7 @@ func TestNoStepIsTakenOnceItsContextHasEnded(t *testing.T) {
 		require.ErrorIs(n, r.Err(), context.Canceled)
 		require.NotErrorIs(n, r.Err(), runtime.ErrResizePodInPlace)
 		require.Equal(n, []string{"c cpu 1/1 memory 2Gi/2Gi"}, n.updates())
+		require.Empty(n, r.Steps, "the resize has not ended")
 	})
 }
 

@@ -104,10 +104,11 @@ func TestWhatStillRunsAfterKillPodIsStoppedAgain(t *testing.T) {
 // A container whose start failed is tried every 10 s beside a slow hook of another container.
 func TestAFailedStartIsTriedAgainBesideASlowHook(t *testing.T) {
 	inBubble(t, func(n *node) {
-		pod := newPod(regular("a", "b"), slowHook)
+		pod := newPod(regular("a", "b", "c"), slowHook)
 		b := fake.Target{Op: fake.OpCreateContainer, Container: "b"}
 		broken, err := n.world.Inject(fake.Fault{On: b, Err: errors.New("no")})
 		require.NoError(n, err)
+		n.inject(fake.Fault{On: fake.Target{Op: fake.OpCreateContainer, Container: "c"}, Latency: 3 * time.Second, Err: errors.New("no"), Times: 3})
 		_, wait := n.begin(runtime.SyncRequest{Pod: pod})
 		for _, tries := range []int{1, 2, 3} {
 			n.pass(9 * time.Second)

@@ -189,6 +189,22 @@ func TestTrackerLogsARuntimeThatIsAway(t *testing.T) {
 	})
 }
 
+// A listing or a watch that the end of the tracker cuts short is not logged.
+func TestTrackerLogsNothingAtItsEnd(t *testing.T) {
+	for _, op := range []fake.Op{fake.OpList, fake.OpWatch} {
+		inBubble(t, func(n *node) {
+			core, logs := observer.New(zap.DebugLevel)
+			n.inject(fake.Fault{On: fake.Target{Op: op}, HangUntilCtx: true})
+			tracker, err := runtime.NewTracker(runtime.TrackerOptions{Runtime: n.rt, Logger: zap.New(core)})
+			require.NoError(n, err)
+			ctx, cancel := context.WithCancel(n.Context())
+			time.AfterFunc(time.Minute, cancel)
+			require.NoError(n, tracker.Run(ctx))
+			assert.Empty(n, logs.All())
+		})
+	}
+}
+
 // leaking is a backend with leftovers.
 type leaking struct {
 	*fake.Runtime

@@ -60,11 +60,8 @@ func (s *slots) acquire(ctx context.Context, class slotClass) (release func(), e
 
 func (s *slots) lend() (release func()) {
 	giveBack := sync.OnceFunc(s.release)
-	timer := time.AfterFunc(slotPatience, giveBack)
-	return func() {
-		timer.Stop()
-		giveBack()
-	}
+	time.AfterFunc(slotPatience, giveBack)
+	return giveBack
 }
 
 // leave ends a wait. If turn has just received a slot, leave passes the slot on.

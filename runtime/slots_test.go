@@ -5,6 +5,7 @@ package runtime
 import (
 	"context"
 	"errors"
+	goruntime "runtime"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -109,4 +110,126 @@ func TestSlotOfTheNextInLine(t *testing.T) {
 		release()
 		require.Equal(t, 1, s.mu.free)
 	})
+}
+
+// A slot that is given to a start at the instant in which the start gives up is passed on.
+func TestSlotForOneThatGivesUp(t *testing.T) {
+	for range 100 {
+		synctest.Test(t, func(t *testing.T) {
+			s := newSlots(1)
+			release, err := s.acquire(t.Context(), slotContainer)
+			require.NoError(t, err)
+			ctx, cancel := context.WithCancel(t.Context())
+			go func() {
+				if release, err := s.acquire(ctx, slotContainer); err == nil {
+					release()
+				}
+			}()
+			synctest.Wait()
+			cancel()
+			release()
+			synctest.Wait()
+			require.Equal(t, 1, s.mu.free)
+		})
+	}
+}
+
+// A pull that its last caller has given up is not joined while it ends.
+func TestAPullThatIsGivenUpIsNotJoined(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f, key := newFlights(2), flight{image: "a"}
+		ctx, cancel := context.WithCancel(t.Context())
+		time.AfterFunc(time.Second, cancel)
+		first := make(chan error)
+		go func() {
+			_, _, err := f.do(ctx, key, func(ctx context.Context) (string, error) {
+				<-ctx.Done()
+				time.Sleep(time.Second)
+				return "", ctx.Err()
+			})
+			first <- err
+		}()
+		time.Sleep(1500 * time.Millisecond)
+		id, took, err := f.do(t.Context(), key, func(context.Context) (string, error) {
+			time.Sleep(time.Minute)
+			return "new", nil
+		})
+		require.NoError(t, err)
+		require.Equal(t, "new", id)
+		require.Equal(t, time.Minute, took)
+		require.ErrorIs(t, <-first, context.Canceled)
+	})
+}
+
+// Without a number of starts, there are four per processor.
+func TestStartsPerProcessor(t *testing.T) {
+	m, err := New(Options{Runtime: struct{ Runtime }{}, Generator: struct{ Generator }{}})
+	require.NoError(t, err)
+	require.Equal(t, 4*goruntime.GOMAXPROCS(0), m.slots.mu.free)
+}
+
+// The time between two listings is 200 times that of a listing, within bounds.
+func TestPaceOfListings(t *testing.T) {
+	for took, want := range map[time.Duration]time.Duration{
+		0: 200 * time.Millisecond, time.Millisecond: 200 * time.Millisecond, 3 * time.Millisecond: 600 * time.Millisecond,
+		time.Second: time.Second,
+	} {
+		require.Equal(t, want, (&Tracker{}).pace(took), took)
+	}
+	require.Equal(t, time.Minute, (&Tracker{interval: time.Minute}).pace(time.Second))
+}
+
+// Pulls of an image with several credentials are one entry, with the earliest times.
+func TestPullsOfOneImageAreOneEntry(t *testing.T) {
+	at := func(seconds int64) time.Time { return time.Unix(seconds, 0) }
+	for range 50 { // in any order
+		f := newFlights(1)
+		f.mu.byKey[flight{image: "a", auth: ImageAuth{Username: "waits"}}] = &inFlight{asked: at(1)}
+		f.mu.byKey[flight{image: "a", auth: ImageAuth{Username: "first"}}] = &inFlight{asked: at(2), began: at(3)}
+		f.mu.byKey[flight{image: "a", auth: ImageAuth{Username: "second"}}] = &inFlight{asked: at(4), began: at(5)}
+		f.mu.byKey[flight{image: "b"}] = &inFlight{asked: at(6)}
+		require.Equal(t, []Pull{{Image: "a", Asked: at(1), Began: at(3)}, {Image: "b", Asked: at(6)}}, f.list())
+	}
+}
+
+// A pull that has ended is not joined: the image may have been removed since.
+func TestAPullThatHasEndedIsNotJoined(t *testing.T) {
+	for range 100 {
+		synctest.Test(t, func(t *testing.T) {
+			f, key := newFlights(2), flight{image: "a"}
+			pull := func(id string) string {
+				id, _, err := f.do(t.Context(), key, func(context.Context) (string, error) {
+					time.Sleep(time.Second)
+					return id, nil
+				})
+				require.NoError(t, err)
+				return id
+			}
+			var wg sync.WaitGroup
+			for range 4 {
+				wg.Go(func() {
+					require.Equal(t, "old", pull("old"))
+					require.Equal(t, "new", pull("new"))
+				})
+			}
+			wg.Wait()
+		})
+	}
+}
+
+// After a success the delay of pulls begins afresh.
+func TestPullBackoffAfterASuccess(t *testing.T) {
+	b, at := newPullBackoff(), func(seconds int64) time.Time { return time.Unix(seconds, 0) }
+	for _, failed := range []int64{0, 10} {
+		b.failed("u", "a", errors.New("401"), at(failed))
+	}
+	next, _ := b.wait("u", "a", at(20))
+	require.Equal(t, at(30), next)
+	b.succeeded("u", "a")
+	next, _ = b.wait("u", "a", at(20))
+	require.Zero(t, next)
+	b.failed("u", "a", errors.New("401"), at(40))
+	next, err := b.wait("u", "a", at(40))
+	require.Equal(t, at(50), next)
+	require.EqualError(t, err, "401")
 }

@@ -208,7 +208,6 @@ func (p *pass) runStartHook(ctx context.Context, u *unit, call HookCall) error {
 	hookCtx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	u.hook.Store(&startHook{call.ID, cancel})
-	defer u.hook.Store(nil)
 	err := p.m.hooks.RunHook(hookCtx, call)
 	if err != nil && context.Cause(hookCtx) == errEndedDuringHook && ctx.Err() == nil {
 		return errEndedDuringHook

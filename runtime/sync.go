@@ -77,8 +77,8 @@ func (m *Manager) SyncPod(ctx context.Context, req SyncRequest) Result {
 func (m *Manager) syncPod(ctx context.Context, req SyncRequest) Result {
 	r := Result{Status: req.Status}
 	if r.Status == nil {
-		if r.Status, r.err = m.rt.PodStatus(ctx, req.Pod.UID); r.err != nil {
-			return Result{err: fmt.Errorf("pod %s: read its status: %w", podName(req.Pod), r.err)}
+		if m.observe(ctx, &r, podName(req.Pod), req.Pod.UID, true); r.err != nil {
+			return r
 		}
 	}
 	resizing := m.resizer != nil
@@ -151,18 +151,16 @@ func (m *Manager) planInput(req *SyncRequest, status *PodStatus) PlanInput {
 // observe reads the pod again if a step had an effect. An interrupted call is an error, even if all
 // of its steps succeeded.
 func (m *Manager) observe(ctx context.Context, r *Result, name string, uid types.UID, changed bool) {
+	if changed && ctx.Err() == nil {
+		status, err := m.rt.PodStatus(ctx, uid)
+		if err != nil {
+			r.err = fmt.Errorf("pod %s: read its status: %w", name, err)
+		}
+		r.Status = status
+	}
 	if ctx.Err() != nil {
 		r.err, r.Status = context.Cause(ctx), nil
-		return
 	}
-	if !changed {
-		return
-	}
-	status, err := m.rt.PodStatus(ctx, uid)
-	if err != nil {
-		r.err = fmt.Errorf("pod %s: read its status: %w", name, err)
-	}
-	r.Status = status
 }
 
 // pass carries out a single plan.

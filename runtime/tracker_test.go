@@ -163,3 +163,38 @@ func TestObservedPodsAreNotMarked(t *testing.T) {
 		require.Equal(n, []types.UID{pod.UID}, tracker.Take())
 	})
 }
+
+// The pauses of a failing runtime double from 0.1 s to 2 s, in each outage afresh.
+func TestPausesOfAFailingRuntime(t *testing.T) {
+	for _, op := range []fake.Op{fake.OpList, fake.OpWatch} {
+		inBubble(t, func(n *node) {
+			var at []time.Duration
+			since := func() []time.Duration {
+				at = nil
+				for _, e := range n.world.Journal() {
+					if e.Op == op {
+						at = append(at, e.At)
+					}
+				}
+				return at
+			}
+			down := func() {
+				n.inject(fake.Fault{On: fake.Target{Op: op}, Err: errors.New("down"), For: 6 * time.Second})
+			}
+			down()
+			n.track(n.rt)
+			n.pass(20 * time.Second)
+			require.Equal(n, []time.Duration{0, 100e6, 300e6, 700e6, 1500e6, 3100e6, 5100e6, 7100e6}, since())
+			down()
+			began := n.world.Now()
+			if op == fake.OpWatch {
+				n.world.BreakWatch(errors.New("down"))
+				n.pass(3 * time.Second)
+				require.Equal(n, began+100e6, since()[8])
+				return
+			}
+			n.pass(50 * time.Second)
+			require.Equal(n, 67100*time.Millisecond, since()[8])
+		})
+	}
+}

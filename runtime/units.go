@@ -9,8 +9,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	v1 "k8s.io/api/core/v1"
-
 	"go.uber.org/zap"
 
 	"github.com/keelson-dev/keelson/internal/podfacts"
@@ -102,23 +100,21 @@ const restartLook = time.Second
 
 // attend waits for all units. While some units are slow, attend handles the other containers.
 func (c *crew) attend(ctx context.Context) {
-	timer := time.NewTimer(time.Hour)
-	defer timer.Stop()
-	timer.Stop()
+	var look <-chan time.Time // of the next look
 	for c.running > 0 {
 		select {
 		case u := <-c.ended:
 			c.end(u)
-			timer.Reset(c.next())
+			look = time.After(c.next())
 		case <-c.pass.req.Changed:
 			c.look(ctx)
-			timer.Reset(c.next())
-		case <-timer.C:
+			look = time.After(c.next())
+		case <-look:
 			c.look(ctx)
 			if at := c.earliest(); !at.IsZero() {
-				timer.Reset(max(time.Until(at), lookDelay))
+				look = time.After(max(time.Until(at), lookDelay))
 			} else if len(c.restarting()) > 0 {
-				timer.Reset(restartLook)
+				look = time.After(restartLook)
 			}
 		}
 	}
@@ -164,7 +160,7 @@ func (c *crew) earliest() time.Time {
 // progress. Work for the whole pod is left to the next pass.
 func (c *crew) look(ctx context.Context) {
 	p := c.pass
-	if c.running == 0 || ctx.Err() != nil {
+	if ctx.Err() != nil {
 		return
 	}
 	status, err := p.m.rt.PodStatus(ctx, p.pod.UID)
@@ -187,7 +183,7 @@ func (c *crew) look(ctx context.Context) {
 		side.images = p.m.images.forPass(p.req)
 	}
 	for _, k := range actions.Kill {
-		if ref, ok := Find(p.pod, k.Name); ok && ref.Group == GroupRegular && c.free(k.Name) && !k.Remove {
+		if ref, _ := Find(p.pod, k.Name); ref.Group == GroupRegular && c.free(k.Name) && !k.Remove {
 			side.actions.Kill = append(side.actions.Kill, k)
 		}
 	}
@@ -307,10 +303,8 @@ func (p *pass) units() (units []*unit) {
 func (p *pass) runUnit(ctx context.Context, u *unit) {
 	if u.kill != nil {
 		c := p.instance(u.kill.ID)
-		if c == nil || c.State == StateExited || c.State == StateCreated {
-			c = nil // no stop needed: a removal follows
-		}
-		if c != nil && !(p.killUnit(ctx, u, c) && (u.start == nil || p.isStillDue(ctx, u))) {
+		mayRun := c.State == StateRunning || c.State == StateUnknown // else a removal follows
+		if mayRun && !(p.killUnit(ctx, u, c) && (u.start == nil || p.isStillDue(ctx, u))) {
 			return
 		}
 	}
@@ -339,11 +333,8 @@ func (p *pass) isStillDue(ctx context.Context, u *unit) bool {
 const planLasts = time.Second
 
 func (p *pass) killUnit(ctx context.Context, u *unit, c *ContainerStatus) bool {
-	pod, container := p.pod, p.containerOf(c)
-	if container == nil {
-		pod, container = restorePod(p.status, c)
-	}
-	k := kill{pod: pod, container: container, instance: c, podIPs: p.status.addressesOf(c), reason: u.kill.Reason, message: u.kill.Message}
+	ref, _ := Find(p.pod, c.Name)
+	k := kill{pod: p.pod, container: ref.Container(p.pod), instance: c, podIPs: p.status.addressesOf(c), reason: u.kill.Reason, message: u.kill.Message}
 	if u.kill.Reason == killRestartAll {
 		zero := minGracePeriod
 		k.override, k.skipHook = &zero, true
@@ -351,18 +342,12 @@ func (p *pass) killUnit(ctx context.Context, u *unit, c *ContainerStatus) bool {
 	return p.m.killContainer(ctx, k, &u.steps)
 }
 
+// instance returns the instance with the ID, or nil. The instances of kills exist.
 func (p *pass) instance(id ContainerID) *ContainerStatus {
 	for i := range p.status.Containers {
 		if p.status.Containers[i].ID == id {
 			return &p.status.Containers[i]
 		}
-	}
-	return nil
-}
-
-func (p *pass) containerOf(c *ContainerStatus) *v1.Container {
-	if ref, ok := Find(p.pod, c.Name); ok {
-		return ref.Container(p.pod)
 	}
 	return nil
 }
@@ -374,9 +359,6 @@ func (p *pass) removeKilled(ctx context.Context) {
 			continue
 		}
 		c := p.instance(k.ID)
-		if c == nil {
-			continue
-		}
 		p.m.remember(p.pod.UID, ended(*c)) // before the removal: a failed call may have removed the record
 		if !p.remove(ctx, c) {
 			return

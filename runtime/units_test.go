@@ -3,6 +3,8 @@
 package runtime_test
 
 import (
+	"context"
+	"errors"
 	"testing"
 	"time"
 
@@ -92,6 +94,23 @@ func TestRestartAllStartsNothingBeforeAllHaveEnded(t *testing.T) {
 	})
 }
 
+// The next pass restarts all containers if one of them asks for it during a hook: nothing is stopped meanwhile.
+func TestARestartOfAllWaitsForTheNextPass(t *testing.T) {
+	inBubble(t, func(n *node) {
+		pod := newPod(regular("a", "b"), slowHook)
+		pod.Spec.Containers = append(pod.Spec.Containers, restartsAll("trigger"))
+		n.world.Script(fake.Target{Container: "trigger"}, fake.Exit(time.Second, 42), fake.Script{})
+		changed, wait := n.begin(runtime.SyncRequest{Pod: pod})
+		n.pass(2 * time.Second)
+		changed <- struct{}{}
+		n.pass(10 * time.Second)
+		require.Zero(n, n.world.Total(fake.OpStopContainer))
+		require.NoError(n, wait().Err())
+		n.mustSync(pod)
+		require.Equal(n, 2, n.started("b"))
+	})
+}
+
 // A container that restarts beside a slow hook pulls its image according to its policy.
 func TestASiblingsImageIsPulledWhileAHookRuns(t *testing.T) {
 	inBubble(t, func(n *node) {
@@ -107,6 +126,52 @@ func TestASiblingsImageIsPulledWhileAHookRuns(t *testing.T) {
 		require.Greater(n, len(images.pulls), before)
 		require.Equal(n, 2, n.world.Count(fake.Target{Op: fake.OpStartContainer, Container: "b"}))
 		wait()
+	})
+}
+
+// A sleep as postStart hook keeps its time, also if its container has ended.
+func TestASleepKeepsItsTime(t *testing.T) {
+	inBubble(t, func(n *node) {
+		pod := newPod(regular("a"), slowHook)
+		n.world.Script(fake.Target{Container: "a"}, fake.Exit(5*time.Second, 1), fake.Script{})
+		began := time.Now()
+		changed, wait := n.begin(runtime.SyncRequest{Pod: pod})
+		n.pass(6 * time.Second)
+		changed <- struct{}{}
+		require.NoError(n, wait().Err())
+		require.GreaterOrEqual(n, time.Since(began), time.Minute)
+	})
+}
+
+// While the pod cannot be read, nothing happens beside a slow hook, and no look follows the end of the call's
+// context.
+func TestLooksThatFail(t *testing.T) {
+	inBubble(t, func(n *node) {
+		pod := newPod(regular("a", "b"), slowHook)
+		n.world.Script(fake.Target{Container: "b"}, fake.Exit(time.Second, 1), fake.Script{})
+		var told int
+		ctx, cancel := context.WithCancelCause(n.Context())
+		changed, done := make(chan struct{}), make(chan runtime.Result)
+		go func() {
+			done <- n.manager.SyncPod(ctx, runtime.SyncRequest{Pod: pod, Changed: changed, Progress: func(runtime.Progress) { told++ }})
+		}()
+		n.pass(2 * time.Second)
+		broken, err := n.world.Inject(fake.Fault{On: fake.Target{Op: fake.OpPodStatus}, Err: errors.New("away")})
+		require.NoError(n, err)
+		before := told
+		changed <- struct{}{}
+		n.pass(time.Second)
+		require.Equal(n, before, told)
+		broken.Clear()
+		changed <- struct{}{}
+		n.pass(time.Millisecond)
+		require.Equal(n, before+1, told)
+		require.Equal(n, 2, n.started("b"))
+		cause := errors.New("the pod was deleted")
+		cancel(cause)
+		r := <-done
+		require.EqualError(n, r.Err(), cause.Error())
+		require.Nil(n, r.Status)
 	})
 }
 
