@@ -60,8 +60,8 @@
 //	          name free │          │
 //	                    ▼          ▼
 //	State sync         SyncPod, again after a minute (Outcome.Rests: an hour)
-//	                    │       │ kill, deletion, terminal phase,
-//	           terminal │       │ not desired: ctx cancelled
+//	                    │       │ kill (also while waiting), deletion,
+//	           terminal │       │ terminal phase, not desired: ctx cancelled
 //	                    ▼       ▼
 //	State terminating  SyncTerminatingPod, until nil
 //	                    │          (an Orphan begins here, with
@@ -70,7 +70,7 @@
 //	State terminated   SyncTerminatedPod, until nil
 //	                    │  name passes on
 //	                    ▼
-//	                   Finished: a tombstone, no call    ◄── killed while waiting
+//	                   Finished: a tombstone, no call
 //	                    │
 //	                    ▼  not desired, or restart requested
 //	                   forgotten: Forgetter.Forgotten
@@ -106,12 +106,12 @@
 //   - Grace periods are always concrete and at least 1: an explicit 0 is not "unset", an orphaned
 //     or completed pod uses its own grace period, and a spec without a grace period gets the API
 //     default of 30.
-//   - Terminated closes on every path, so KillPod of a finished or never started pod returns at
-//     once (118679). How long to wait is up to the ctx of KillPod.
+//   - Terminated closes on every path, so KillPod of a finished pod returns at once (118679). How
+//     long to wait is up to the ctx of KillPod.
 //   - A waiting static pod starts the moment its name is free (107733).
 //   - A static pod whose first update is a kill is stopped, because containers may be left from
-//     before a restart. The same holds for a waiting pod if the runtime reports containers. The
-//     kubelet calls both finished unseen.
+//     before a restart. A pod that is killed while it waits is stopped, too, because the syncer
+//     publishes the final status. The kubelet calls both finished unseen.
 //   - An update with both a Pod and an Orphan is refused; the kubelet drops the orphan.
 //   - While a UID is being stopped as an Orphan, a Pod with the UID is not added. When the record
 //     is gone, the pod is missing from the result of SyncKnownPods, and the caller adds the pod.

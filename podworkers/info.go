@@ -49,7 +49,7 @@ type WorkerInfo struct {
 	Exclusive bool
 	// Started: the pod has been allowed to start.
 	Started bool
-	// Finished: SyncTerminatedPod has returned nil, or there was nothing to end.
+	// Finished: SyncTerminatedPod has returned nil.
 	Finished bool
 	// Evicted: a kill had KillOptions.Evict set.
 	Evicted bool

@@ -29,13 +29,10 @@ type event uint8
 const (
 	// eventStart: the pod may start, because it has its exclusive key or needs no key.
 	eventStart event = iota
-	// eventStop: termination requested, no SyncPod call in flight. A pod that never started has
-	// nothing to stop.
+	// eventStop: termination requested, no SyncPod call in flight.
 	eventStop
 	// eventStopInFlight: termination requested, a SyncPod call in flight.
 	eventStopInFlight
-	// eventStopSeen: termination requested, and the container runtime reports the pod.
-	eventStopSeen
 	// eventReturned: the SyncPod call that was in flight when termination was requested has
 	// returned.
 	eventReturned
@@ -53,13 +50,9 @@ func (p phase) next(e event) phase {
 	switch {
 	case p == phaseWaiting && e == eventStart:
 		return phaseSyncing
-	case p == phaseWaiting && e == eventStop:
-		return phaseFinished
-	case p == phaseWaiting && e == eventStopSeen:
-		return phaseTerminating
 	case p == phaseSyncing && e == eventStopInFlight:
 		return phaseStopping
-	case p == phaseSyncing && (e == eventStop || e == eventStopSeen || e == eventCompleted):
+	case p <= phaseSyncing && e == eventStop, p == phaseSyncing && e == eventCompleted:
 		return phaseTerminating
 	case p == phaseStopping && e == eventReturned:
 		return phaseTerminating

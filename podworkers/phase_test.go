@@ -11,12 +11,9 @@ import (
 // TestPhaseTransitions lists every transition; all other pairs must change nothing.
 func TestPhaseTransitions(t *testing.T) {
 	table := map[phase]map[event]phase{
-		phaseWaiting: {
-			eventStart: phaseSyncing, eventStop: phaseFinished,
-			eventStopSeen: phaseTerminating,
-		},
+		phaseWaiting: {eventStart: phaseSyncing, eventStop: phaseTerminating},
 		phaseSyncing: {
-			eventStop: phaseTerminating, eventStopSeen: phaseTerminating, eventStopInFlight: phaseStopping,
+			eventStop: phaseTerminating, eventStopInFlight: phaseStopping,
 			eventCompleted: phaseTerminating,
 		},
 		phaseStopping:    {eventReturned: phaseTerminating},

@@ -104,8 +104,6 @@ func (r *record) stopEvent(u Update) (event, bool) {
 		return 0, false
 	case r.call == callSyncPod:
 		return eventStopInFlight, true
-	case u.Orphan != nil:
-		return eventStopSeen, true
 	}
 	return eventStop, true
 }

@@ -137,7 +137,7 @@ func (w *Workers) Sync(uid types.UID) (known bool) {
 func (w *Workers) Synced() <-chan struct{} { return w.synced }
 
 // KillPod ends a pod and waits until its last container has ended: until Terminated(pod.UID)
-// closes. For a terminated or never started pod KillPod returns at once. If ctx ends first, KillPod
+// closes. For a terminated pod KillPod returns at once. If ctx ends first, KillPod
 // returns the cause of ctx, and the pod continues to end. If the context of Run ends first, KillPod
 // returns ErrStopped. KillPod may be the first update of a pod; containers of the pod are then
 // stopped.

@@ -243,6 +243,28 @@ func TestAnEditedManifestFindsThePlaceOfTheOldOne(t *testing.T) {
 	})
 }
 
+// The edited pod is preempted before it starts: the old pod of its name is still ending.
+func TestAPreemptedPodThatHasNotStartedIsFailed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		host := nodetest.New(t, nodetest.Options{Agent: cpus("1")})
+		host.World.Script(fake.Target{Container: "c"}, fake.Script{TermAfter: 10 * time.Second})
+		priority := func(n int32) func(*v1.Pod) { return func(p *v1.Pod) { p.Spec.Priority = &n } }
+		host.Apply(nodetest.Pod("web", nodetest.Container("c"), cpu("800m"), priority(1)))
+		time.Sleep(time.Second)
+		edited := nodetest.Pod("web", nodetest.Container("c"), cpu("900m"), priority(1))
+		edited.UID = "edited"
+		host.Apply(edited)
+		host.Apply(edited, nodetest.Pod("critical", nodetest.Container("crit"), cpu("500m"), priority(2)))
+		time.Sleep(time.Minute)
+		require.Equal(t, v1.PodRunning, host.Status("critical").Phase)
+		status := host.Last("edited")
+		require.Equal(t, v1.PodFailed, status.Phase)
+		require.Equal(t, "Preempting", status.Reason)
+		require.NotNil(t, status.StartTime)
+		require.Len(t, starts(host, "c"), 1)
+	})
+}
+
 // member is the Node of an API server that may be unreachable.
 type member struct {
 	sync.Mutex

@@ -153,9 +153,6 @@ func (g *Gate) preempt(victim, critical *v1.Pod) {
 		Reason:  v1.PodReasonTerminationByKubelet,
 		Message: "Pod was preempted by Kubelet to accommodate a critical pod.",
 	}})
-	if g.host.Workers.IsPodKnownTerminated(victim.UID) { // the victim had not started
-		g.Release(victim.UID)
-	}
 }
 
 // reserve reserves a pod's resources. For a pod from before the start of the agent, the allocated
