@@ -283,7 +283,11 @@ func (p *peace) staying(t tenant, at time.Duration) []tenant {
 // takes their grace periods, and the gate learns of the end of the life afterwards.
 func (p *peace) endsSidecars(t tenant) bool {
 	_, reason := p.turnedAway(t.uid, t.life)
-	return reason == "" && slices.ContainsFunc(p.lastManifest(t.uid, t.life).Spec.InitContainers, func(c v1.Container) bool { return podfacts.IsSidecar(&c) })
+	return reason == "" && p.hasSidecars(t)
+}
+
+func (p *peace) hasSidecars(t tenant) bool {
+	return slices.ContainsFunc(p.lastManifest(t.uid, t.life).Spec.InitContainers, func(c v1.Container) bool { return podfacts.IsSidecar(&c) })
 }
 
 func (p *peace) sum(all []tenant, name v1.ResourceName, at time.Duration) (sum int64) {

@@ -120,16 +120,21 @@ func (p *peace) exitsAs(pod *v1.Pod, life int) v1.PodPhase {
 	return v1.PodSucceeded
 }
 
-// phaseIs: the phase follows from the containers of this life.
+// phaseIs: the phase follows from the containers of this life. A pod with sidecars is over when these
+// have ended.
 func (p *peace) phaseIs(pod *v1.Pod, status *v1.PodStatus, now time.Duration) error {
 	_, life := p.spanAt(pod.UID, now)
-	if at, reason := p.turnedAway(pod.UID, life); reason != "" && at == p.over(pod.UID, life, 0) {
+	end, deadline := p.over(pod.UID, life, 0), p.deadlineOf(pod.UID, life)
+	if t := (tenant{pod.UID, life}); p.hasSidecars(t) {
+		end = p.leftAt(t)
+	}
+	if at, reason := p.turnedAway(pod.UID, life); reason != "" && at <= min(end, deadline) {
 		if reason == reasonPreempted && !p.wanted[pod.UID][life].static && p.exitsAs(pod, life) == v1.PodSucceeded {
 			return errors.Join(differs("the phase of a preempted pod that has completed", v1.PodSucceeded, status.Phase), differs("its reason", "", status.Reason))
 		}
 		return errors.Join(differs("the phase of a pod that is turned away", v1.PodFailed, status.Phase), differs("its reason", reason, status.Reason))
 	}
-	if p.deadlineOf(pod.UID, life) <= p.over(pod.UID, life, 0) && p.deadlineOf(pod.UID, life) < now {
+	if deadline <= end && deadline < now {
 		if status.Phase != v1.PodFailed || status.Reason != reasonDeadline {
 			return fmt.Errorf("its deadline has passed, and it is %s (%s)", status.Phase, status.Reason)
 		}

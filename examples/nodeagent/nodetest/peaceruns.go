@@ -76,7 +76,7 @@ func (p *peace) number() {
 	for _, r := range p.runs {
 		var s span
 		s, r.life = p.spanAt(r.uid, r.created)
-		stopped := len(r.stops) > 0 && r.stops[0].at == r.created && s.to > r.created+1 // a life that ends at once stops it, too
+		stopped := len(r.stops) > 0 && r.stops[0].at == r.created && s.to > r.created+1 && !p.isUnwell(r) // a life that ends at once stops it, too
 		if p.goesOn[tenant{r.uid, r.life}] && (r.created == s.from && r.removed == s.from || stopped || r.started == forever && p.inTheWay(r, s)) {
 			r.life-- // created a moment before the exit that restarted all containers
 		}
@@ -86,6 +86,16 @@ func (p *peace) number() {
 		key := chainKey{r.uid, r.life, r.name}
 		p.chains[key] = append(p.chains[key], r)
 	}
+}
+
+// isUnwell reports whether r was stopped because of its liveness or startup probe.
+func (p *peace) isUnwell(r *run) bool {
+	pod := p.manifest(r.uid, r.created)
+	if pod == nil {
+		return false
+	}
+	ref, ok := runtime.Find(pod, r.name)
+	return ok && p.killedByProbe(ref.Container(pod), r)
 }
 
 // ephemeral reports whether r is an instance of an ephemeral container.

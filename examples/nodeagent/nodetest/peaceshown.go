@@ -9,6 +9,7 @@ import (
 	"time"
 
 	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/keelson-dev/keelson/runtime"
 )
@@ -42,7 +43,7 @@ func (p *peace) shownIs(pod *v1.Pod, status *v1.PodStatus, now time.Time) error 
 	if status.StartTime == nil {
 		return errors.New("it is published without a start time")
 	}
-	if off := status.StartTime.Sub(began); life == 0 && !found && (off < -time.Second || off > soon) {
+	if off := status.StartTime.Sub(began); life == 0 && !found && (off < -time.Second && !p.awaitsStranger(pod.UID, life) || off > soon) {
 		return fmt.Errorf("it began at %v, and is published to have at %v", began, status.StartTime)
 	}
 	_, published := conditionsOf(status)[v1.AllContainersRestarting]
@@ -87,6 +88,15 @@ func (p *peace) shownIs(pod *v1.Pod, status *v1.PodStatus, now time.Time) error 
 		}
 	}
 	return nil
+}
+
+// awaitsStranger reports whether a static pod waits for a pod of its name that an earlier agent has
+// started. The pod has its first status while it waits.
+func (p *peace) awaitsStranger(uid types.UID, life int) bool {
+	s := p.wanted[uid][life]
+	return s.static && slices.ContainsFunc(p.runs, func(r *run) bool {
+		return r.uid != uid && r.pod == p.manifest(uid, s.from).Name && r.created < s.from && r.exited > s.from && p.agentBetween(r.created, min(r.exited, p.h.Taken))
+	})
 }
 
 func conditionsOf(status *v1.PodStatus) map[v1.PodConditionType]v1.PodCondition {
