@@ -115,6 +115,7 @@ func TestBlockVolume(t *testing.T) {
 		require.NoError(s, s.remove("a"))
 		require.Len(s, r.unmapped, 1)
 		assert.Equal(s, r.mapped[0].Place, r.unmapped[0].Place)
+		assert.Equal(s, r.mapped[0].Spec, r.unmapped[0].Spec)
 		assert.Empty(s, r.setUp)
 		assert.Empty(s, r.tornDown)
 	})
@@ -136,6 +137,7 @@ func TestDevicePathGoesFromAttachingToSetUp(t *testing.T) {
 		require.NoError(s, s.remove("a"))
 		require.Len(s, r.tornDown, 1)
 		assert.Equal(s, r.setUp[0].DeviceDir, r.tornDown[0].DeviceDir)
+		assert.Equal(s, r.setUp[0].Spec, r.tornDown[0].Spec)
 	})
 }
 

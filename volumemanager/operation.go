@@ -3,7 +3,6 @@
 package volumemanager
 
 import (
-	"cmp"
 	"context"
 	"slices"
 	"time"
@@ -98,9 +97,4 @@ func (o *operation) describe() Operation {
 		Kind: o.kind, Volume: o.volume, PodUID: o.uid, Outer: slices.Clone(o.outer), Attempt: o.attempt,
 		Queued: o.queued, Started: o.started, Deadline: o.deadline,
 	}
-}
-
-// compareOperations orders by volume, then pod.
-func compareOperations(a, b Operation) int {
-	return cmp.Or(cmp.Compare(a.Volume, b.Volume), cmp.Compare(a.PodUID, b.PodUID))
 }

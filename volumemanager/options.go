@@ -92,9 +92,9 @@ func checkPlugins(plugins []Plugin) error {
 			return fmt.Errorf("volumemanager: Options.Plugins[%d] is nil", i)
 		}
 		name := p.Name()
-		prefix, rest, ok := strings.Cut(name, "/")
+		prefix, rest, _ := strings.Cut(name, "/")
 		switch {
-		case !ok || !isElement(prefix) || !isElement(rest) || strings.ContainsAny(name, "~ "):
+		case !isElement(prefix) || !isElement(rest) || strings.ContainsAny(name, "~ "):
 			return fmt.Errorf("volumemanager: Options.Plugins[%d]: name %q is not of the form prefix/name", i, name)
 		case seen[name]:
 			return fmt.Errorf("volumemanager: Options.Plugins[%d]: there are two with the name %q", i, name)

@@ -217,6 +217,7 @@ func TestNewNamesTheBadField(t *testing.T) {
 		{"Options.Plugins[1]", func(o *Options) { o.Plugins = []Plugin{named{name: "a/b"}, named{name: "a/b"}} }},
 		{"Options.Plugins[0]", func(o *Options) { o.Plugins = []Plugin{named{name: "unqualified"}} }},
 		{"Options.Plugins[0]", func(o *Options) { o.Plugins = []Plugin{named{name: "a/../b"}} }},
+		{"Options.Plugins[0]", func(o *Options) { o.Plugins = []Plugin{named{name: "../b"}} }},
 		{"Options.Plugins[0]", func(o *Options) { o.Plugins = []Plugin{named{name: "a/b~c"}} }},
 	}
 	for _, tc := range tests {

@@ -187,7 +187,7 @@ func write(dir *os.Root, name string, data []byte) (existed bool, err error) {
 // agent or of the node, the record is the old or the new version. A folder at the path is removed:
 // only records have such names.
 func replace(dir *os.Root, name string, data []byte) error {
-	if old, err := atomicfile.Read(dir, name, maxRecord); err == nil && bytes.Equal(old, data) {
+	if old, _ := atomicfile.Read(dir, name, maxRecord); bytes.Equal(old, data) {
 		return nil
 	}
 	if err := atomicfile.Clear(dir, name); err != nil {

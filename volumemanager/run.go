@@ -69,13 +69,12 @@ func (m *Manager) close() {
 }
 
 func (m *Manager) resyncForever(ctx context.Context) {
-	ticker := time.NewTicker(m.options.limits.resync)
-	defer ticker.Stop()
+	tick := time.Tick(m.options.limits.resync)
 	for {
 		select {
 		case <-ctx.Done():
 			return
-		case <-ticker.C:
+		case <-tick:
 			m.Resync()
 		}
 	}
@@ -143,12 +142,8 @@ func (m *Manager) settle(o *operation, out outcome, now time.Time) {
 	defer m.unlock()
 	v := m.mu.volumes[o.volume]
 	v.settle(o, out, now, m.wait)
-	if o.alone {
-		for uid := range v.rows {
-			m.wakeWaiters(uid)
-		}
-	} else {
-		m.wakeWaiters(o.uid)
+	for uid := range v.rows {
+		m.wakeWaiters(uid)
 	}
 	m.dispatch(v)
 }

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -245,5 +246,121 @@ func TestLeftoversBesideStagedVolumes(t *testing.T) {
 			paths = append(paths, l.Path)
 		}
 		assert.Equal(s, points[2:], paths)
+	})
+}
+
+// The limits of every program.
+func TestDefaultLimits(t *testing.T) {
+	assert.Equal(t, volumemanager.Limits{Resync: time.Minute, Wait: 2*time.Minute + 3*time.Second, Operation: 2 * time.Minute, Parallel: 32},
+		volumemanager.DefaultLimits())
+}
+
+// A SetUp that hangs ends with its pod, and the error has the reason.
+func TestSetUpForAPodThatIsGone(t *testing.T) {
+	hang := func(c volumetest.Call) volumetest.Behaviour {
+		if c.Op == volumetest.OpSetUp {
+			return volumetest.Behaviour{Hang: volumetest.HangUntilCancelled}
+		}
+		return volumetest.Behaviour{}
+	}
+	play(t, volumetest.Options{Behave: hang}, nil, func(s *stage) {
+		began := time.Now()
+		wait := background(func() error { return s.mount(podWith("a", "v")) })
+		synctest.Wait()
+		require.NoError(s, s.remove("a"))
+		require.ErrorIs(s, wait(), volumemanager.ErrPodTerminating)
+		assert.Zero(s, time.Since(began))
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		require.ErrorContains(s, s.ends[0].Err, "the pod is gone")
+	})
+}
+
+// A reason that several volumes of a pod have is told once.
+func TestReasonOfSeveralVolumesIsToldOnce(t *testing.T) {
+	play(t, volumetest.Options{Behave: failing(volumetest.OpTearDown, 100, errBusy)}, nil, func(s *stage) {
+		require.NoError(s, s.mount(podWith("a", "one", "two")))
+		s.pods.Set("a", volumetest.Gone)
+		ctx, cancel := context.WithTimeout(s.Context(), time.Second)
+		defer cancel()
+		err := s.manager.WaitForUnmount(ctx, "a")
+		require.ErrorIs(s, err, errBusy)
+		assert.Equal(s, 1, strings.Count(err.Error(), errBusy.Error()), err.Error())
+	})
+}
+
+// A record with the same content is not written again.
+func TestRecordIsNotWrittenAgain(t *testing.T) {
+	play(t, volumetest.Options{Refresh: true}, nil, func(s *stage) {
+		require.NoError(s, s.mount(podWith("a", "v")))
+		before, err := os.Stat(s.recordOf("a", "v"))
+		require.NoError(s, err)
+		require.NoError(s, s.mount(podWith("a", "v")))
+		after, err := os.Stat(s.recordOf("a", "v"))
+		require.NoError(s, err)
+		assert.Len(s, s.plugin.Journal(), 2)
+		assert.True(s, os.SameFile(before, after))
+	})
+}
+
+// A root that cannot be read has no volumes that are known, and this is told.
+func TestRootThatCannotBeRead(t *testing.T) {
+	root := filepath.Join(memoryDir(t), "file")
+	require.NoError(t, os.WriteFile(root, nil, 0o600))
+	m, err := volumemanager.New(volumemanager.Options{Root: root})
+	require.NoError(t, err)
+	require.ErrorContains(t, m.Reconstruct(t.Context()), "not a directory")
+	require.ErrorContains(t, m.CleanupOrphans(t.Context(), nobody), "not a directory")
+	_, err = m.Leftovers(t.Context(), nobody)
+	require.ErrorContains(t, err, "not a directory")
+}
+
+// All pods that wait for a volume are told at once that the volume cannot be staged.
+func TestStagingThatFailsIsToldToAllPods(t *testing.T) {
+	behave := func(volumetest.Call) volumetest.Behaviour {
+		return volumetest.Behaviour{Delay: time.Second, Err: volumemanager.Terminal(errors.New("no disk"))}
+	}
+	edit := func(o *volumemanager.Options) { o.Claims = claims() }
+	play(t, volumetest.Options{Shared: true, Staged: true, Behave: behave}, edit, func(s *stage) {
+		began := time.Now()
+		for _, wait := range []func() error{
+			background(func() error { return s.mount(podClaiming("a", "c")) }), background(func() error { return s.mount(podClaiming("b", "c")) }),
+		} {
+			require.ErrorContains(s, wait(), "no disk")
+			assert.Equal(s, time.Second, time.Since(began))
+		}
+		assert.NoFileExists(s, volumemanager.DeviceRecordPath(s.root, "example.com/fake/pv-c"))
+	})
+}
+
+// A volume that was not of a claim does not serve as the claim that cannot be resolved.
+func TestUnresolvedClaimWithTheNameOfAnotherVolume(t *testing.T) {
+	refused := errors.New("connection refused")
+	edit := func(o *volumemanager.Options) {
+		o.Claims = volumemanager.ClaimsFunc(func(context.Context, *v1.Pod, v1.Volume) (volumemanager.Spec, error) {
+			return volumemanager.Spec{}, refused
+		})
+	}
+	play(t, volumetest.Options{}, edit, func(s *stage) {
+		require.NoError(s, s.mount(podWith("a", "of-c")))
+		require.ErrorIs(s, s.mount(podClaiming("a", "c")), refused)
+	})
+}
+
+// A teardown under way is not cancelled because the pod is gone.
+func TestTearDownIsNotCancelled(t *testing.T) {
+	behave := func(c volumetest.Call) volumetest.Behaviour {
+		if c.Op == volumetest.OpTearDown {
+			return volumetest.Behaviour{Delay: 10 * time.Second}
+		}
+		return volumetest.Behaviour{}
+	}
+	play(t, volumetest.Options{Behave: behave}, nil, func(s *stage) {
+		require.NoError(s, s.mount(podWith("a", "v")))
+		wait := background(func() error { return s.remove("a") })
+		time.Sleep(time.Second)
+		s.manager.PodChanged("a")
+		require.NoError(s, wait())
+		assert.Equal(s, []string{"SetUp a/v", "TearDown a/v"}, s.plugin.Journal())
 	})
 }

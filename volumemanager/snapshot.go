@@ -9,8 +9,6 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
-
-	"github.com/keelson-dev/keelson/internal/sorted"
 )
 
 // Snapshot is the whole state of a Manager, for people and tests.
@@ -87,6 +85,5 @@ func (m *Manager) Snapshot() Snapshot {
 		}
 		s.Volumes = append(s.Volumes, one)
 	}
-	sorted.By(s.Operations, compareOperations)
 	return s
 }

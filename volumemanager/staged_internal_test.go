@@ -3,6 +3,7 @@
 package volumemanager
 
 import (
+	"context"
 	"errors"
 	"os"
 	"path/filepath"
@@ -64,15 +65,41 @@ func TestMountsBelowAFolderThatCannotBeExamined(t *testing.T) {
 	assert.Empty(t, missing)
 }
 
-// misled is a plugin that fails to find the spec of a volume.
-type misled struct{ named }
-
-func (misled) Reconstruct(p Place) (Spec, error) {
-	return Spec{Volume: &v1.Volume{Name: p.Inner}}, errors.New("not sure")
+// finder is a plugin with staged volumes that finds the spec of a volume.
+type finder struct {
+	named
+	spec Spec
+	err  error
 }
 
+func (f finder) Reconstruct(Place) (Spec, error)             { return f.spec, f.err }
+func (finder) VolumeID(Spec) (string, error)                 { return "id", nil }
+func (finder) DeviceDir(root string, _ Spec) (string, error) { return root + "/plugins/id", nil }
+func (finder) MountDevice(context.Context, Device) error     { return nil }
+func (finder) UnmountDevice(context.Context, Device) error   { return nil }
+
+// A volume without a record has the spec that its plugin finds for its folder.
 func TestGuessNeedsASureReconstructor(t *testing.T) {
 	m, err := New(Options{Root: "/r"})
 	require.NoError(t, err)
-	assert.Zero(t, m.guess(misled{named{name: "x.com/a"}}, Place{Root: "/r", PodUID: "uid", Plugin: "x.com/a", Inner: "v"}))
+	spec := Spec{Volume: &v1.Volume{Name: "v"}}
+	found := MountRecord{Spec: spec, DeviceDir: "/r/plugins/id"}
+	for name, tc := range map[string]struct {
+		inner string
+		err   error
+		want  MountRecord
+	}{
+		"sure": {"v", nil, found}, "not sure": {"v", errors.New("not sure"), MountRecord{}}, "another volume": {"w", nil, MountRecord{}},
+	} {
+		place := Place{Root: "/r", PodUID: "uid", Plugin: "x.com/a", Inner: tc.inner}
+		assert.Equal(t, tc.want, m.guess(finder{named{name: "x.com/a"}, spec, tc.err}, place), name)
+	}
+}
+
+// A volume of unknown content is the pod's own, whatever the plugin would call it.
+func TestVolumeWithoutASpecIsPrivate(t *testing.T) {
+	m, err := New(Options{Root: "/r"})
+	require.NoError(t, err)
+	m.takeIn(finder{named: named{name: "x.com/a"}}, Place{Root: "/r", PodUID: "uid", Plugin: "x.com/a", Inner: "v"}, MountRecord{})
+	assert.Contains(t, m.mu.volumes, v1.UniqueVolumeName("x.com/a/uid-v"))
 }
