@@ -288,12 +288,7 @@ func (l *Lease) isUnmatched(found map[string]bool) bool {
 func (h *holds) claim(image *Image) (c *claim, heldAs string) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	for l := range h.mu.leases {
-		if name := l.names.find(image); name != "" {
-			return nil, name
-		}
-	}
-	for _, l := range h.mu.ended {
+	for _, l := range h.effective() {
 		if name := l.names.find(image); name != "" {
 			return nil, name
 		}

@@ -36,8 +36,7 @@ func (c *Collector) Run(ctx context.Context) error {
 // keepList refreshes the image list until ctx ends. After an error the old list stays. Repetitions
 // of the same error are not logged.
 func (c *Collector) keepList(ctx context.Context) {
-	tick := time.NewTicker(listInterval)
-	defer tick.Stop()
+	tick := time.Tick(listInterval)
 	for last := ""; ; {
 		text := ""
 		if err := c.RefreshImageList(ctx); err != nil && ctx.Err() == nil {
@@ -48,7 +47,7 @@ func (c *Collector) keepList(ctx context.Context) {
 		}
 		last = text
 		select {
-		case <-tick.C:
+		case <-tick:
 		case <-ctx.Done():
 			return
 		}
@@ -76,11 +75,9 @@ func (c *Collector) keepCollecting(ctx context.Context) {
 		if !collectAt.IsZero() && collectAt.Before(next) {
 			next = collectAt
 		}
-		timer := time.NewTimer(time.Until(next))
 		select {
-		case <-timer.C:
+		case <-time.After(time.Until(next)):
 		case <-ctx.Done():
-			timer.Stop()
 			return
 		}
 	}
