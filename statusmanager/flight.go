@@ -121,7 +121,7 @@ func (m *Manager) do(ctx context.Context, e *entry, epoch uint64, s *step, faile
 	e.sent = s.version
 	m.mu.Unlock()
 	var pod *v1.Pod
-	if failed == nil && s.request != RequestNone {
+	if s.request != RequestNone {
 		pod, ev.Err = m.patiently(ctx, e, s)
 	}
 	ev.Took = time.Since(ev.Started)
@@ -130,7 +130,7 @@ func (m *Manager) do(ctx context.Context, e *entry, epoch uint64, s *step, faile
 	}
 	m.mu.Lock()
 	if e.epoch == epoch {
-		if failed == nil && s.request != RequestNone {
+		if s.request != RequestNone {
 			e.pace = paceOf(ev.Took, m.patience())
 		}
 		goOn = m.settle(e, s, pod, &ev, failed != nil)
@@ -205,7 +205,6 @@ func (m *Manager) settle(e *entry, s *step, pod *v1.Pod, ev *RequestEvent, unsen
 	now := time.Now()
 	if s.request != RequestNone && e.remote.ref.UID != s.ref.UID { // another object was observed meanwhile
 		e.budget.charge(now, MaxBackoff)
-		e.again = true
 		return false
 	}
 	v, retryAfter := judge(ev.Err)

@@ -221,7 +221,7 @@ func TestGonePodIsAskedForAgain(t *testing.T) {
 		time.Sleep(9 * time.Minute)
 		assert.Len(t, server.Journal(), 1)
 		server.Create(testPod("a"))
-		time.Sleep(3 * time.Minute)
+		time.Sleep(time.Minute + 15*time.Second) // 10 s between the GET and the patch
 		assert.Equal(t, v1.PodRunning, server.Get("a").Status.Phase)
 	})
 }
@@ -466,25 +466,32 @@ func TestChangesAreTold(t *testing.T) {
 // conflict are not.
 func TestOrdinaryAnswersAreNoWarnings(t *testing.T) {
 	conflict := apierrors.NewConflict(v1.Resource("pods"), "a", errors.New("the object has been modified"))
+	drop := func(s *v1.PodStatus) { s.ObservedGeneration = 0 }
 	for name, c := range map[string]struct {
-		err   error
-		count int // of the answers
-		warns bool
+		err         error
+		count       int // of the answers
+		drop        func(*v1.PodStatus)
+		told, warns int
 	}{
-		"gone":          {apierrors.NewNotFound(v1.Resource("pods"), "a"), 1, false},
-		"conflict":      {conflict, 1, false},
-		"conflicts":     {conflict, 5, true},
-		"server failed": {apierrors.NewInternalError(errors.New("no quorum")), 1, true},
+		"no error":           {conflict, 0, nil, 0, 0},
+		"gone":               {apierrors.NewNotFound(v1.Resource("pods"), "a"), 1, nil, 1, 0},
+		"conflict":           {conflict, 1, nil, 1, 0},
+		"conflicts":          {conflict, 5, nil, 5, 3},
+		"server failed":      {apierrors.NewInternalError(errors.New("no quorum")), 1, nil, 1, 1},
+		"status is not kept": {conflict, 0, drop, 2, 2},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				core, logs := observer.New(zap.WarnLevel)
-				n := newNode(t, statustest.Options{}, statusmanager.Options{Logger: zap.New(core)})
+				core, logs := observer.New(zap.DebugLevel)
+				n := newNode(t, statustest.Options{Drop: c.drop}, statusmanager.Options{Logger: zap.New(core)})
 				pod := n.server.Create(testPod("a"))
-				inject(t, n.server, statustest.Fault{Request: statusmanager.RequestPatch, Times: c.count, Err: c.err})
+				if c.count > 0 {
+					inject(t, n.server, statustest.Fault{Request: statusmanager.RequestPatch, Times: c.count, Err: c.err})
+				}
 				n.set(pod, status(v1.PodRunning, ready("main")))
 				time.Sleep(time.Minute)
-				assert.Equal(t, c.warns, logs.Len() > 0, logs.All())
+				assert.Equal(t, c.told, logs.Len(), logs.All())
+				assert.Equal(t, c.warns, logs.FilterLevelExact(zap.WarnLevel).Len(), logs.All())
 			})
 		})
 	}

@@ -30,11 +30,9 @@ func (m *Manager) Run(ctx context.Context) error {
 	var flights sync.WaitGroup
 	m.loop(ctx, requests, &flights)
 	m.close()
-	if m.options.Drain > 0 {
-		drain, done := context.WithTimeout(requests, m.options.Drain)
-		m.loop(drain, requests, &flights)
-		done()
-	}
+	drain, done := context.WithTimeout(requests, m.options.Drain)
+	defer done()
+	m.loop(drain, requests, &flights)
 	cancel()
 	flights.Wait()
 	close(m.stopped)
@@ -61,8 +59,7 @@ func (m *Manager) close() {
 func (m *Manager) loop(ctx, requests context.Context, flights *sync.WaitGroup) {
 	resync := time.Now().Add(resyncInterval)
 	timer := time.NewTimer(0)
-	defer timer.Stop()
-	for {
+	for ctx.Err() == nil {
 		if !time.Now().Before(resync) {
 			m.Resync()
 			resync = time.Now().Add(resyncInterval)
@@ -77,7 +74,6 @@ func (m *Manager) loop(ctx, requests context.Context, flights *sync.WaitGroup) {
 		timer.Reset(time.Until(next))
 		select {
 		case <-ctx.Done():
-			return
 		case <-m.wake:
 		case <-timer.C:
 		}
@@ -89,7 +85,6 @@ func (m *Manager) loop(ctx, requests context.Context, flights *sync.WaitGroup) {
 func (m *Manager) dispatch(requests context.Context, flights *sync.WaitGroup) (next time.Time, over bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.promote(time.Now())
 	for e := m.take(); e != nil; e = m.take() {
 		flights.Go(func() { m.fly(requests, e) })
 	}
@@ -108,7 +103,6 @@ func (m *Manager) take() *entry {
 		return nil
 	}
 	e := t.entry
-	m.mu.delays.remove(&e.wait)
 	e.busy, e.again, e.holdUntil = true, false, time.Time{}
 	return e
 }

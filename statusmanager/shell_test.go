@@ -4,7 +4,9 @@ package statusmanager_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -189,5 +191,166 @@ func TestEndThatMayBeToldHasABudget(t *testing.T) {
 		mayRun.Store(false)
 		time.Sleep(time.Second) // each minute, the seams are asked again
 		assert.Equal(t, v1.PodSucceeded, n.api("a").Phase)
+	})
+}
+
+// The hook gets every field of each kind of request.
+func TestHookIsToldTheWholeRequest(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const latency = 20 * time.Millisecond
+		var events requestLog
+		server := newServer(t, statustest.Options{Latency: latency})
+		failed := apierrors.NewInternalError(errors.New("no quorum"))
+		inject(t, server, statustest.Fault{Times: 1, Err: failed})
+		m := newManager(t, statusmanager.Options{Patcher: server, OnRequest: events.add, Jitter: func(d time.Duration) time.Duration { return d }})
+		start(t, m)
+		pod := server.Create(testPod("a"))
+		ref := statusmanager.PodRef{Namespace: "default", Name: "a", UID: "a"}
+		began := time.Now()
+		_, err := m.SetPodStatus(pod, status(v1.PodRunning, running("main")))
+		require.NoError(t, err)
+		time.Sleep(time.Minute)
+		pod, err = server.Delete("a")
+		require.NoError(t, err)
+		_, err = m.TerminatePod(pod)
+		require.NoError(t, err)
+		settle()
+		journal := server.Journal()
+		require.Len(t, journal, 5)
+		want := func(request statusmanager.Request, class statusmanager.Class, failures int, at time.Duration) statusmanager.RequestEvent {
+			return statusmanager.RequestEvent{Pod: ref, UID: "a", Request: request, Class: class, Failures: failures, Started: began.Add(at), Took: latency}
+		}
+		const retried = latency + 500*time.Millisecond
+		all := []statusmanager.RequestEvent{
+			want(statusmanager.RequestGet, statusmanager.ClassReady, 0, 0),
+			want(statusmanager.RequestGet, statusmanager.ClassReady, 1, retried),
+			want(statusmanager.RequestPatch, statusmanager.ClassReady, 1, retried+latency),
+			want(statusmanager.RequestPatch, statusmanager.ClassTerminal, 0, time.Minute),
+			want(statusmanager.RequestDelete, statusmanager.ClassTerminal, 0, time.Minute+latency),
+		}
+		all[0].Err = failed
+		all[2].Latency, all[2].Bytes = retried+2*latency, len(journal[2].Patch)
+		all[3].Latency, all[3].Bytes = latency, len(journal[3].Patch)
+		assert.Equal(t, all, events.all())
+	})
+}
+
+// Stats tells how many pods wait in each class, and for how long.
+func TestStatsOfEachClass(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n := newNode(t, statustest.Options{Latency: 400 * time.Millisecond}, statusmanager.Options{Workers: 1})
+		time.Sleep(time.Second)
+		for i, s := range []v1.PodStatus{
+			status(v1.PodRunning, ready("main")), // in flight
+			status(v1.PodFailed, exited("main", 1)),
+			status(v1.PodRunning, ready("main")), status(v1.PodRunning, ready("main")),
+			status(v1.PodPending, waiting("main", "x")), status(v1.PodPending, waiting("main", "y")), status(v1.PodPending, waiting("main", "z")),
+		} {
+			n.set(n.server.Create(testPod(types.UID(fmt.Sprint(i)))), s)
+			synctest.Wait()
+		}
+		time.Sleep(300 * time.Millisecond)
+		want := statusmanager.Stats{Pods: 7, Unsynced: 7, Queued: [...]int{1, 2, 3}, InFlight: 1, Oldest: 300 * time.Millisecond}
+		assert.Equal(t, want, n.Stats())
+		time.Sleep(time.Minute)
+		assert.Equal(t, statusmanager.Stats{Pods: 7}, n.Stats())
+	})
+}
+
+// Changes that another writer of a readiness gate causes use up the budget of the pod.
+func TestFlappingGateHasABudget(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n := newNode(t, statustest.Options{}, statusmanager.Options{})
+		pod := n.server.Create(testPod("a", gate("example.com/lb")))
+		n.set(pod, status(v1.PodRunning, ready("main")))
+		time.Sleep(time.Hour)
+		before := len(n.server.Journal())
+		for i := range 100 {
+			_, err := n.server.Change("a", func(p *v1.Pod) {
+				p.Status.Conditions = slices.DeleteFunc(slices.Clone(p.Status.Conditions), func(c v1.PodCondition) bool { return c.Type == "example.com/lb" })
+				if i%2 == 0 {
+					p.Status.Conditions = append(p.Status.Conditions, v1.PodCondition{Type: "example.com/lb", Status: v1.ConditionTrue})
+				}
+			})
+			require.NoError(t, err)
+			time.Sleep(100 * time.Millisecond)
+		}
+		assert.LessOrEqual(t, len(n.server.Journal())-before, 6)
+		assert.Greater(t, len(n.server.Journal())-before, 3)
+	})
+}
+
+// The UID of each mirror pod means its static pod.
+func TestEachMirrorMeansItsPod(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n := newNode(t, statustest.Options{}, statusmanager.Options{})
+		mirrors := map[types.UID]*v1.Pod{}
+		for _, uid := range uids("static", 20) {
+			pod := testPod(uid, static)
+			mirrors[uid] = n.server.CreateMirror(pod)
+			n.set(pod, status(v1.PodRunning, running("main")))
+		}
+		settle()
+		for _, mirror := range mirrors {
+			changed, err := n.SetContainerReadiness(mirror.UID, "fake://main", true)
+			require.NoError(t, err)
+			assert.True(t, changed)
+		}
+		n.RemoveOrphanedStatuses(func(types.UID) bool { return false })
+		assert.Zero(t, n.Stats().Pods)
+	})
+}
+
+// A pod that the server does not have is no failing pod.
+func TestGonePodIsNotFailing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n := newNode(t, statustest.Options{}, statusmanager.Options{})
+		pod := n.server.Create(testPod("a"))
+		inject(t, n.server, statustest.Fault{Times: 1, Err: errors.New("no quorum")})
+		n.set(pod, status(v1.PodRunning, running("main")))
+		synctest.Wait()
+		assert.Equal(t, 1, n.Stats().Failing)
+		n.server.Remove("a")
+		settle()
+		assert.Equal(t, statusmanager.Stats{Pods: 1}, n.Stats())
+	})
+}
+
+// A probe result that is no news leaves the conditions that the caller has set.
+func TestUnchangedReadinessKeepsConditions(t *testing.T) {
+	m := newManager(t, statusmanager.Options{})
+	s := status(v1.PodRunning, ready("main"))
+	s.Conditions = []v1.PodCondition{
+		{Type: v1.ContainersReady, Status: v1.ConditionFalse, Reason: "Paused"}, {Type: v1.PodReady, Status: v1.ConditionFalse, Reason: "Paused"},
+	}
+	_, err := m.SetPodStatus(testPod("a"), s)
+	require.NoError(t, err)
+	changed, err := m.SetContainerReadiness("a", "fake://main", true)
+	require.NoError(t, err)
+	assert.False(t, changed)
+	got, _ := m.GetPodStatus("a")
+	assert.Equal(t, "Paused", condition(got, v1.PodReady).Reason)
+}
+
+// Without a Drain, no request begins after the context of Run has ended.
+func TestNothingBeginsAfterTheContext(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n := newNode(t, statustest.Options{Latency: time.Second}, statusmanager.Options{Workers: 1})
+		for _, uid := range uids("p", 5) {
+			n.set(n.server.Create(testPod(uid)), status(v1.PodRunning, running("main")))
+		}
+		synctest.Wait()
+		began := time.Now()
+		n.stop()
+		assert.Zero(t, time.Since(began))
+		require.Len(t, n.server.Journal(), 1)
+		require.ErrorIs(t, n.server.Journal()[0].Err, context.Canceled)
+		before := n.Stats()
+		require.ErrorIs(t, n.WaitSynced(t.Context(), "p-004"), statusmanager.ErrStopped)
+		_, err := n.TerminatePod(testPod("p-004"))
+		require.ErrorIs(t, err, statusmanager.ErrStopped)
+		_, err = n.SetContainerReadiness("p-004", "fake://main", true)
+		require.ErrorIs(t, err, statusmanager.ErrStopped)
+		assert.Equal(t, before, n.Stats())
 	})
 }
