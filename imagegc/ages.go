@@ -18,8 +18,8 @@ type age struct {
 }
 
 // next returns the records after an inspection. needed reports whether the image at an index is
-// used or held. Absent images are forgotten. changed reports whether more than times of use has
-// changed.
+// used or held. Absent images are forgotten. changed reports whether anything besides the times of
+// use has changed.
 func (a ages) next(images []Image, needed func(i int) bool, now time.Time) (out ages, changed bool) {
 	out = make(ages, len(images))
 	for i := range images {

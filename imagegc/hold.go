@@ -205,8 +205,8 @@ func (h *holds) endPass() {
 	h.mu.ended = nil
 }
 
-// dropEnded forgets the leases released so far. The runtime is about to be asked for the images in
-// use, and already knows the containers of these leases.
+// dropEnded forgets the leases released so far. Call dropEnded right before asking the runtime for
+// the images in use: the runtime already knows the containers of these leases.
 func (h *holds) dropEnded() {
 	h.mu.Lock()
 	defer h.mu.Unlock()

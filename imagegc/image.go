@@ -62,8 +62,8 @@ func (r Record) IdleSince() time.Time {
 }
 
 // merge returns images without duplicates. Some runtimes report an image several times, with a name
-// each. If duplicates differ, the larger Size and Pinned win. The result is in the order of the
-// node status: the biggest first, then by descending ID.
+// each. Of different sizes the largest counts. The image is pinned if any duplicate is pinned. The
+// result is in the order of the node status: the biggest first, then by descending ID.
 func merge(images []Image) []Image {
 	out := make([]Image, 0, len(images))
 	at := make(map[string]int, len(images))

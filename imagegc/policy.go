@@ -38,7 +38,7 @@ type Policy struct {
 	// runtime does not pin it.
 	Protected []string
 	// Protect reports whether an image must stay for a reason of the caller. It is called often and
-	// without a lock held, and must be quick. Defaults to no.
+	// without a lock held, and must be quick. Defaults to false for every image.
 	Protect func(Image) bool
 }
 

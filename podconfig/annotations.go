@@ -36,7 +36,9 @@ const (
 const (
 	// AnnotationUpdate is the policy, such as Replace or Transactional.
 	AnnotationUpdate = "keelson.dev/update"
-	// AnnotationUpdateReady and AnnotationUpdateDeadline are times of the gate in seconds.
+	// AnnotationUpdateReady is the time, in seconds, for which the new pod has to be ready.
+	// AnnotationUpdateDeadline limits the time, in seconds, until the new pod has been ready for so
+	// long.
 	AnnotationUpdateReady    = "keelson.dev/update-gate-seconds"
 	AnnotationUpdateDeadline = "keelson.dev/update-deadline-seconds"
 	// AnnotationUpdateHold delays a change as long as it is "true".

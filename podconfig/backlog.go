@@ -11,8 +11,8 @@ import (
 // followed by a single other operation per pod of a source.
 //
 // Invariant: an entry keeps the place of its first update, so that the REMOVE of a pod precedes the
-// ADD of a pod with the same name. Only the mark of a source moves back, because it must follow all
-// earlier updates of the source.
+// ADD of a pod with the same name. Only the ready mark of a source moves back, because it must
+// follow all earlier updates of the source.
 type backlog struct {
 	entries ordered[uint64, *entry]
 	places  map[podKey]place
@@ -30,7 +30,7 @@ type podKey struct {
 // an ADD.
 type place struct{ removal, live uint64 }
 
-// entry is an operation on a pod or, without a pod, the mark of a source.
+// entry is an operation on a pod or, without a pod, the ready mark of a source.
 type entry struct {
 	op     Op
 	source string

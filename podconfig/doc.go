@@ -35,8 +35,9 @@
 //
 //  1. Give each source a unique and constant name. SourceAPI is special: pods of all other sources
 //     are static (IsStatic), and resourceVersion counts only for SourceAPI.
-//  2. Kill no pod for its absence from a source before complete in Follow reports true, or without
-//     Follow before Ready for the source or AllReady does.
+//  2. Do not kill a pod because it is missing from a source before the source is complete. With
+//     Follow, complete reports so for all sources. Without Follow, Ready reports so for one source
+//     and AllReady for all.
 //  3. Handle the failure of a source: Follow and Run return. Retry returns a source that runs again
 //     after a failure.
 //

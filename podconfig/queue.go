@@ -96,9 +96,9 @@ func (q *Queue) All(ctx context.Context) iter.Seq[Update] {
 	}
 }
 
-// Ready returns a channel with a value when Pop may have an update, for a consumer with further
-// channels. After receiving a value, call Pop until it returns false. All waits on the same
-// channel, so use either All or Ready.
+// Ready returns a channel that receives a value when Pop may have an update. Use it in a select
+// with other channels. After receiving a value, call Pop until it returns false. All waits on the
+// same channel, so use either All or Ready.
 func (q *Queue) Ready() <-chan struct{} { return q.wake }
 
 func (q *Queue) signal() {

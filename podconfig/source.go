@@ -10,9 +10,9 @@ type Sink interface {
 	// Calls from the same goroutine keep their order. Submit is safe for concurrent use. After
 	// Submit the caller may edit the pods of c.
 	//
-	// An error either wraps the cause of the end of ctx or the sink, or means that c is invalid. In
-	// the first case c was not merged, unless the consumer itself failed, and the source must end.
-	// An invalid change should not be repeated.
+	// An error means that ctx or the sink has ended, and wraps the cause, or else that c is
+	// invalid. If ctx or the sink has ended, the source must end, and c was not merged unless the
+	// consumer itself failed. An invalid change should not be repeated.
 	Submit(ctx context.Context, c Change) error
 }
 

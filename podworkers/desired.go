@@ -14,8 +14,8 @@ import (
 )
 
 // SyncKnownPods records which pods are configured and returns a snapshot of each remaining record.
-// Call it regularly, but only after every source of configuration has reported. The first call also
-// makes unknown UIDs count as gone.
+// Call it regularly, but only after every source of configuration has reported. From the first call
+// on, a UID without a record counts as gone.
 //
 //   - A pod that is not desired is terminated, and its SyncPod call, if any, cancelled.
 //   - A finished pod that is not desired, or was asked to restart, is forgotten and not in the
@@ -82,7 +82,7 @@ func (w *Workers) syncKnown(desired map[types.UID]struct{}) (left []snapshotEntr
 // SetPods takes the complete list of configured pods. Call it whenever the list may have changed.
 // SetPods is the level-triggered way to drive Workers and replaces UpdatePod and SyncKnownPods:
 //
-//   - A pod without a record is begun.
+//   - A pod without a record gets a record and starts.
 //   - A pod whose metadata or spec differs from the last call is synced with its new content. A
 //     change of the status alone is recorded without a sync, unless the phase is terminal or the
 //     condition of a readiness gate changed. A static pod whose manifest changed under the same UID
@@ -95,9 +95,9 @@ func (w *Workers) syncKnown(desired map[types.UID]struct{}) (left []snapshotEntr
 // complete reports that every source of configuration has reported. From the first complete call
 // on, an unknown UID is known to be gone, as from the first SyncKnownPods.
 //
-// A call costs time in proportion to all pods, so a large node with frequent changes should use
-// UpdatePod. Calls are the caller's to keep apart. SetPods keeps the pods, but not the slice:
-// neither the caller nor a syncer may write to the pods.
+// The cost of a call grows with the number of pods, so a large node with frequent changes should
+// use UpdatePod. Make one call at a time. SetPods keeps the pods, but not the slice: neither the
+// caller nor a syncer may write to the pods.
 //
 // The error joins an ErrInvalidUpdate for each invalid pod; valid pods are recorded nevertheless.
 // After the context of Run has ended, SetPods returns ErrStopped.

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package podworkers decides when each pod is synced. Each pod UID has one state machine, which
-// never runs two calls for one pod, never forgets a kill, and keeps no goroutine for an idle pod.
+// never runs two calls for one pod at the same time, never forgets a kill, and keeps no goroutine
+// for an idle pod.
 //
 // # Wiring
 //
@@ -30,9 +31,9 @@
 //
 // # The caller's duties
 //
-//  1. Implement PodSyncer as its comment says, or pass Over of a podsync.Pods. Above all, return nil
-//     from SyncTerminatingPod only when no container of the pod runs, and do not tie anything that
-//     outlives a call to the context of the call.
+//  1. Implement PodSyncer as its comment says, or pass Over of a podsync.Pods. Above all, return
+//     nil from SyncTerminatingPod only when no container of the pod runs. Do not use the context of
+//     a call for anything that outlives the call.
 //  2. Pass exactly the configured pods to SetPods, and make one call at a time.
 //  3. Use StopUnknown to stop pods that run in the container runtime but have no record. podsync does
 //     so.
@@ -50,8 +51,9 @@
 //
 // # A pod's life
 //
-// A record only moves forward. A UID starts again only after its record was forgotten, by
-// SyncKnownPods or, with SetPods, at once.
+// A record only moves forward. A UID starts again only after its record was forgotten.
+// SyncKnownPods forgets finished records that are not desired or are to restart. With SetPods, such
+// a record is forgotten at once.
 //
 //	                     UpdatePod, first seen
 //	    name is taken │            │
@@ -85,9 +87,9 @@
 //
 // # Goroutines
 //
-// Run waits for all goroutines and starts none itself. A pod has a goroutine only while a call for
-// the pod is in flight. Between calls a pod is a record and at most one timer. Hooks and the syncer
-// run in the goroutine of the pod.
+// Run waits for all goroutines. Besides its caller's goroutine, Run needs none. A pod has a
+// goroutine only while a call for the pod is in flight. Between calls a pod is a record and at most
+// one timer. Hooks and the syncer run in the goroutine of the pod.
 //
 // # Concurrent starts
 //
@@ -119,8 +121,8 @@
 //     text.
 //   - The content of an evicted pod may be removed only after it terminated
 //     (ShouldPodContentBeRemoved, 123782).
-//   - A pod that is terminal when first seen is always stopped before SyncTerminatedPod; no
-//     possibly empty cache decides that nothing runs.
+//   - A pod that is terminal when first seen is always stopped before SyncTerminatedPod. The
+//     kubelet decides from a cache, which may still be empty, that nothing runs.
 //   - Pod status is no argument; the syncer reads the status itself, as fresh as needed.
 //   - A panic in a syncer or hook is not recovered, and not logged first.
 //

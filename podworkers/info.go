@@ -36,7 +36,7 @@ func (s State) String() string {
 // WorkerInfo is a snapshot of the record of one pod. The time of an event that has not happened is
 // zero.
 type WorkerInfo struct {
-	// State is where the pod stands.
+	// State is the stage of the pod.
 	State State
 	// Orphan: the last SyncKnownPods did not list the UID, or only the container runtime knows the
 	// pod.
@@ -44,8 +44,8 @@ type WorkerInfo struct {
 	// HasConfig: a Pod is or was known for the UID. False means an orphan from the container
 	// runtime.
 	HasConfig bool
-	// Exclusive: a static pod, which does not run beside another static pod of its name and
-	// namespace.
+	// Exclusive: the pod is static, so that it does not run beside another static pod of the same
+	// name and namespace.
 	Exclusive bool
 	// Started: the pod has been allowed to start.
 	Started bool
@@ -53,7 +53,7 @@ type WorkerInfo struct {
 	Finished bool
 	// Evicted: a kill had KillOptions.Evict set.
 	Evicted bool
-	// Deleted: the API has a deletion timestamp, or the pod left the configuration.
+	// Deleted: the pod has a deletion timestamp, left the configuration, or is an orphan.
 	Deleted bool
 	// Busy: a call is in flight or about to begin.
 	Busy bool

@@ -23,8 +23,8 @@ type Options struct {
 	// OnSync is called after every finished call, before the next call for the same UID begins.
 	// OnSync must not block. Defaults to nothing.
 	OnSync func(SyncEvent)
-	// Logger receives failed calls, each until the error text changes or a call succeeds. Defaults
-	// to silence.
+	// Logger receives failed calls. A failure that repeats with the same error text is logged once.
+	// Defaults to silence.
 	Logger *zap.Logger
 }
 

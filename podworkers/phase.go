@@ -2,7 +2,7 @@
 
 package podworkers
 
-// phase is where a record stands. A phase only moves forward; forgetting the record is the only way
+// phase is the stage of a record. A phase only moves forward; forgetting the record is the only way
 // back.
 type phase uint8
 

@@ -10,9 +10,9 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// Pods syncs and stops pods. The methods have no type of this package, so other packages can implement
-// Pods without importing podworkers. Over makes a PodSyncer from Pods. Concurrency, order, contexts and
-// errors are as in PodSyncer.
+// Pods syncs and stops pods. The methods use no type of this package, so that other packages can
+// implement Pods without importing podworkers. Over makes a PodSyncer from Pods. Concurrency,
+// order, contexts and errors are as in PodSyncer.
 type Pods interface {
 	// Sync makes the pod run as its spec says; see PodSyncer.SyncPod. over and again are the fields
 	// of Outcome. With an error, over is ignored, and again, unless zero, is the time at which the call

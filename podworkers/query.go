@@ -32,9 +32,9 @@ func (w *Workers) info(e *entry) WorkerInfo {
 	return i
 }
 
-// All yields every known pod in the order of first sight, as of the start of the loop. The result
-// includes pods that left the configuration but may still have running containers. No lock is held
-// meanwhile.
+// All yields every pod with a record, as of the start of the loop, in the order in which the pods
+// were first seen. Pods that left the configuration are included until their record is forgotten.
+// No lock is held during the loop.
 func (w *Workers) All() iter.Seq2[types.UID, WorkerInfo] {
 	return func(yield func(types.UID, WorkerInfo) bool) {
 		for _, known := range w.snapshot() {
@@ -70,9 +70,9 @@ func (w *Workers) snapshot() []snapshotEntry {
 }
 
 // The predicates below have the kubelet's names and meaning (1.36), so that Workers satisfies the
-// small interfaces of other packages. The predicates differ in the answer for a UID without a
-// record. Before the first SyncKnownPods call an unreported pod may exist; afterwards the UID
-// counts as gone. For one pod the answers change in this order:
+// small interfaces of other packages. Each predicate states its answer for a UID without a record
+// (Unknown). Until Synced closes, such a pod may exist. Afterwards the UID counts as gone. For one
+// pod the answers change in this order:
 //
 //	first seen                                CouldHaveRunningContainers
 //	termination requested                     IsPodTerminationRequested
@@ -88,14 +88,14 @@ func (w *Workers) IsPodKnownTerminated(uid types.UID) bool {
 	return w.ask(uid, (*record).terminated, never)
 }
 
-// CouldHaveRunningContainers reports whether containers of the pod may run. Unknown: true until the
-// first SyncKnownPods.
+// CouldHaveRunningContainers reports whether containers of the pod may run. Unknown: true until
+// Synced closes.
 func (w *Workers) CouldHaveRunningContainers(uid types.UID) bool {
 	return w.ask(uid, func(r *record) bool { return !r.terminated() }, untilSynced)
 }
 
-// ShouldPodBeFinished reports whether nothing is left to do for the pod. Unknown: true from the
-// first SyncKnownPods.
+// ShouldPodBeFinished reports whether nothing is left to do for the pod. Unknown: true once Synced
+// has closed.
 func (w *Workers) ShouldPodBeFinished(uid types.UID) bool {
 	return w.ask(uid, func(r *record) bool { return r.phase == phaseFinished }, onceSynced)
 }
@@ -106,20 +106,20 @@ func (w *Workers) IsPodTerminationRequested(uid types.UID) bool {
 }
 
 // ShouldPodContainersBeTerminating reports whether SyncPod is not running and will not run again
-// for the pod, so that no container of the pod may be started. Unknown: true from the first
-// SyncKnownPods.
+// for the pod, so that no container of the pod may be started. Unknown: true once Synced has
+// closed.
 func (w *Workers) ShouldPodContainersBeTerminating(uid types.UID) bool {
 	return w.ask(uid, func(r *record) bool { return r.phase >= phaseTerminating }, onceSynced)
 }
 
 // ShouldPodRuntimeBeRemoved reports whether the resources of the pod's containers (volumes,
-// sandboxes) may be removed. Unknown: true from the first SyncKnownPods.
+// sandboxes) may be removed. Unknown: true once Synced has closed.
 func (w *Workers) ShouldPodRuntimeBeRemoved(uid types.UID) bool {
 	return w.ask(uid, (*record).terminated, onceSynced)
 }
 
 // ShouldPodContentBeRemoved reports whether dead containers and logs of the pod may be removed: the
-// pod has terminated, and was evicted or deleted. Unknown: true from the first SyncKnownPods.
+// pod has terminated, and was evicted or deleted. Unknown: true once Synced has closed.
 //
 // The kubelet answers true for an evicted pod while its containers still run, so containers can be
 // removed before their exit status was read (issue 123782).

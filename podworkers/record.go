@@ -26,8 +26,8 @@ type record struct {
 	// orphan is set, and never changes, if only the container runtime knows the pod; then pod stays
 	// nil.
 	orphan *Orphan
-	// pod and mirror are the newest known; nil once finished, so that a tombstone does not retain
-	// pods.
+	// pod and mirror are the newest known pods; nil once finished, so that a tombstone does not
+	// retain them.
 	pod, mirror *v1.Pod
 	// key is the exclusive key, "" for none.
 	key string
@@ -37,7 +37,7 @@ type record struct {
 	call callKind
 	// unread: an update has not been passed to the syncer yet, or a retry is due.
 	unread bool
-	// updateType and received are folded from the updates not told yet.
+	// updateType and received are merged from the updates that were not passed to the syncer yet.
 	updateType UpdateType
 	received   time.Time
 

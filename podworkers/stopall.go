@@ -18,8 +18,9 @@ import (
 
 // StopAll terminates every pod, each within its own grace period, and returns when every pod is
 // finished: its containers have ended and SyncTerminatedPod has returned nil. StopAll is for an
-// agent that leaves no pod running when it exits. A pod that was not ending before the call ends
-// with the status of Interrupted. The pods of an earlier SetPods are not begun again.
+// agent that leaves no pod running when it exits. A pod that was not already terminating gets the
+// status of Interrupted. StopAll discards the pods of earlier SetPods calls, so that none of them
+// starts again.
 //
 // If ctx ends first, the error wraps its cause and names the unfinished pods. Those pods continue
 // to end. If the context of Run ends first, the error wraps ErrStopped.
@@ -86,7 +87,7 @@ func (w *Workers) notAllStopped(cause error) error {
 	return fmt.Errorf("podworkers: stop all pods: %s did not end: %w", strings.Join(names, ", "), cause)
 }
 
-// name is how messages name the pod of an unfinished record.
+// name returns the name of the pod for messages.
 func (r *record) name(uid types.UID) string {
 	switch {
 	case r.pod != nil:

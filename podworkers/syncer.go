@@ -23,8 +23,8 @@ import (
 // until nil, then no call until SyncKnownPods has forgotten the UID.
 //
 // Context: each call has its own context, derived from the context of Run and cancelled as soon as
-// the call returns. Do not tie probes, watches, containers or anything else that outlives the call
-// to the context. The context is cancelled earlier if the result of the call no longer matters;
+// the call returns. Do not use the context for probes, watches, containers or anything else that
+// outlives the call. The context is cancelled earlier if the result of the call no longer matters;
 // context.Cause is then ErrTerminationRequested or ErrGracePeriodShortened. The method should then
 // return soon, with any error. A call that ignores the cancellation only delays the next call.
 //
@@ -47,7 +47,7 @@ type PodSyncer interface {
 // sync it again after a minute.
 type Outcome struct {
 	// Over reports that all containers of the pod have ended for good (phase Succeeded or Failed).
-	// The pod is then terminated without being asked.
+	// Workers then terminates the pod.
 	Over bool
 	// Again is when the pod is synced again if no update comes before, exactly, without jitter: the
 	// end of a back-off, for example. Zero means after a minute. A minute is also the longest wait,
@@ -61,7 +61,7 @@ type Outcome struct {
 	Rests bool
 }
 
-// Forgetter is implemented by a PodSyncer with state about a pod between calls.
+// Forgetter is implemented by a PodSyncer that keeps state about pods between calls.
 type Forgetter interface {
 	// Forgotten is called once for each forgotten record. The syncer should drop all state about
 	// the UID. No call for the UID is in flight. No call for a new record of the UID begins before
@@ -72,9 +72,8 @@ type Forgetter interface {
 // OrphanSyncer is implemented by a PodSyncer that can stop pods known only to the container
 // runtime. Without an OrphanSyncer, an Update with an Orphan is refused.
 type OrphanSyncer interface {
-	// SyncTerminatingOrphan stops the containers of o within gracePeriodSeconds (at least 1). Nil
-	// ends the matter: the UID is forgotten at once. All else is as in
-	// PodSyncer.SyncTerminatingPod.
+	// SyncTerminatingOrphan stops the containers of o within gracePeriodSeconds (at least 1). After
+	// nil, the UID is forgotten at once. All other rules are those of PodSyncer.SyncTerminatingPod.
 	SyncTerminatingOrphan(ctx context.Context, o Orphan, gracePeriodSeconds int64) error
 }
 

@@ -150,9 +150,10 @@ func (r *record) configure(old, pod *v1.Pod) []Update {
 	return nil
 }
 
-// needsSync reports whether a configured pod has changed in more than its status. The agent's own statuses return from
-// the API server as such changes. Two changes of the status are another client's: a terminal phase, and the condition
-// of a readiness gate.
+// needsSync reports whether a configured pod has changed in more than its status. A change of the
+// status alone is usually the agent's own status, returned by the API server. Two changes of the
+// status come from other clients and need a sync: a terminal phase, and the condition of a
+// readiness gate.
 func needsSync(old, pod *v1.Pod) bool {
 	return podfacts.IsTerminal(pod.Status.Phase) || podfacts.GatesDiffer(old, pod) ||
 		!old.DeletionTimestamp.Equal(pod.DeletionTimestamp) ||

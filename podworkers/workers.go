@@ -27,8 +27,7 @@ type Workers struct {
 	forgets Forgetter    // nil if the syncer is not a Forgetter
 	options Options
 
-	// stopped is closed when the context of Run has ended, synced when an unknown UID is known to
-	// be gone.
+	// stopped is closed when the context of Run has ended. synced is the channel of Synced.
 	stopped, synced chan struct{}
 	// pending counts the goroutines of calls and the armed timers, so that Run can wait for both.
 	pending sync.WaitGroup
@@ -38,10 +37,9 @@ type Workers struct {
 		life    lifecycle.Stage
 		entries map[types.UID]*entry
 		keys    keyQueues
-		// unknown holds the Terminated channels of UIDs without a record, until the first
-		// SyncKnownPods.
+		// unknown holds the Terminated channels of UIDs without a record, until synced.
 		unknown map[types.UID]chan struct{}
-		// synced: SyncKnownPods has been called, so an unknown UID is known to be gone.
+		// synced: the channel synced is closed.
 		synced bool
 		// arrivals counts the entries ever made.
 		arrivals uint64
@@ -169,9 +167,9 @@ func (w *Workers) KillPod(ctx context.Context, pod *v1.Pod, o KillOptions) error
 }
 
 // Terminated returns a channel that closes when no container of the pod runs any more, or the UID
-// is forgotten. For an unknown UID the channel is already closed. Before the first SyncKnownPods
-// call, the channel of an unknown UID closes in the first call, if the UID is still unknown. When
-// Run ends, open channels stay open, because nothing is proven.
+// is forgotten. The channel of a UID without a record closes together with Synced, unless the UID
+// has a record by then; after Synced, the channel is already closed. When Run ends, open channels
+// stay open, because nothing is proven.
 //
 // A UID added again after being forgotten has a new channel.
 func (w *Workers) Terminated(uid types.UID) <-chan struct{} {

@@ -11,10 +11,10 @@ import (
 	"go.uber.org/zap"
 )
 
-// Attempt is a finished attempt that was counted, for metrics and events.
+// Attempt describes an attempt that was counted, for metrics and events.
 type Attempt struct {
 	Target Target
-	// Verdict is VerdictNone if all there was is Err.
+	// Verdict is VerdictNone if the attempt ended with Err.
 	Verdict Verdict
 	Output  string // at most MaxOutput bytes of valid UTF-8
 	Err     error
@@ -41,7 +41,7 @@ func (a Attempt) Lateness() time.Duration { return a.Started.Sub(a.Due) }
 // Duration is how long the attempt took, all tries together.
 func (a Attempt) Duration() time.Duration { return a.Ended.Sub(a.Started) }
 
-// phase is where an attempt stands.
+// phase is the stage of an attempt.
 type phase uint8
 
 const (
@@ -117,7 +117,7 @@ func timedOut(after time.Duration) Outcome {
 // errCrowded is the error of an attempt refused because of abandoned attempts.
 var errCrowded = errors.New("the handler was not asked: it has not returned from earlier attempts that were cancelled")
 
-// report makes the Attempt of out and err.
+// report returns the Attempt for out and err.
 func (a *attempt) report(out Outcome, err error, j judgement, began, ended time.Time) Attempt {
 	return Attempt{
 		Target: a.target, Verdict: out.Verdict, Output: out.Output, Err: err,

@@ -21,8 +21,7 @@ const (
 	leastInterval           = time.Millisecond
 )
 
-// config is a probe of a container spec with defaults applied. A config never changes; a probe with
-// another config is a new probe.
+// config is a probe of a container spec with defaults applied. A config is never written to.
 type config struct {
 	spec             *v1.Probe // nil: the container has no such probe
 	timing           Timing

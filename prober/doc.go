@@ -21,15 +21,15 @@
 //	p.CleanupPods(workers.CouldHaveRunningContainers)          // now and then
 //
 // Package runtime reads results when planning, and runtime/podstatus when computing a status. Both
-// identify containers by a runtime.ContainerID; the prober uses its string form. A Prober is the
-// Probes of runtime.SyncRequest as it is.
+// identify containers by a runtime.ContainerID; the prober uses its string form. A Prober can be
+// passed as Probes of runtime.SyncRequest.
 //
 // A caller with statuses and without a Sink needs fewer calls: Observe at every sync, Alive,
 // Started and Ready for the verdicts, and Dirty and Take for the pods to sync. runtime/podsync
 // works in this way.
 //
-// With Started and Ready of podstatus.Input answered from Result in the same way, UpdatePodStatus
-// is not needed. Exec probes need a handlers.Runner; runtime.ExecRunner is one.
+// A caller that answers Started and Ready of podstatus.Input from Result does not need
+// UpdatePodStatus. Exec probes need a handlers.Runner; runtime.ExecRunner is one.
 //
 // # The caller's duties
 //
@@ -51,7 +51,8 @@
 //   - Mark containers started before the agent as Adopted, with their last known status. Running
 //     does both.
 //   - If pods have addresses, give Instance.PodIP. Without an address, network probes have no
-//     verdict. AddPod with an address repeats the probes at once.
+//     verdict. When AddPod brings an address, the probes whose last attempt had no verdict are
+//     repeated at once.
 //
 // # The life of a probe
 //
@@ -69,9 +70,9 @@
 // about an earlier instance never affect the next.
 //
 // The first attempt is due exactly at startedAt + initialDelaySeconds. A gated probe is not due
-// before the startup probe has succeeded. Only adopted instances are spread over a period. Later
-// attempts keep the phase of the first attempt. An attempt delayed by a full pool happens once,
-// late.
+// before the startup probe has succeeded. The first attempts on adopted instances whose initial
+// delay has passed are spread over a period. Later attempts keep the phase of the first attempt. An
+// attempt delayed by a full pool is made late, and only once.
 //
 // # Probes that hang
 //
@@ -81,12 +82,12 @@
 // percentile of earlier attempts, between 250 µs and 250 ms, so the limit is 1 ms to 1 s. The next
 // attempt of a slow probe begins without a place, so a hanging probe occupies a place only once.
 //
-// When its deadline has passed, an attempt counts as failed, whatever the handler returns. If the
+// An attempt whose deadline has passed counts as failed, whatever the handler returns. If the
 // handler does not return within another 100 ms, the attempt is counted without waiting for the
-// handler, and counted again in each further period. The handler is not called again for the probe
-// before returning. If a changed spec or instance cancels attempts, at most two cancelled attempts
-// per kind of probe and container may remain in progress. With two in progress, the attempts of the
-// next instance have no verdict.
+// handler, and counted again after each further period (or timeout, if longer). The handler is not
+// called again for the probe before it has returned. A changed spec or a new instance cancels the
+// attempt in progress. While two cancelled attempts of the same kind and container have not
+// returned, further attempts do not call the handler and have no verdict.
 //
 // # Goroutines and memory
 //
@@ -132,7 +133,7 @@
 //
 //   - The level-triggered calls keep the kubelet's names. AddPod takes the running instances as a
 //     map, because the Prober does not poll a status. All other calls need only a pod UID.
-//   - Result of something unknown is false, never a success by default.
+//   - For an unknown instance or probe, Result returns false, and never a success by default.
 //   - Update has the probe's own grace period, so the receiver need not look up the probe.
 //   - Tune can give periods below a second (84805).
 package prober

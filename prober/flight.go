@@ -29,7 +29,8 @@ func (p *probe) seat() seat {
 	return seat{p.instance.pod.object.UID, p.instance.container.Name, p.kind}
 }
 
-// crowded reports whether p has to wait until cancelled attempts have returned.
+// crowded reports whether an attempt of p is refused, because too many cancelled attempts have not
+// returned.
 func (r *registry) crowded(p *probe) bool {
 	return r.out[p.seat()] >= mostAbandoned
 }

@@ -57,7 +57,8 @@ type instance struct {
 	stopped   Type
 }
 
-// probe is one probe of one instance with one config. A changed config makes a new probe.
+// probe is one probe of one instance with one config. A changed config makes a new probe, unless
+// the probe is stopped or has its final result.
 type probe struct {
 	instance *instance
 	config   config

@@ -25,8 +25,8 @@ func (p *Prober) Alive(id string) (ok, known bool) { return p.verdict(id, Livene
 // Alive.
 func (p *Prober) Started(id string) (ok, known bool) { return p.verdict(id, Startup) }
 
-// Ready reports whether the readiness probe of a container instance has succeeded lately; known is
-// as in Alive.
+// Ready reports whether the established result of the readiness probe of a container instance is
+// Success; known is as in Alive.
 func (p *Prober) Ready(id string) (ok, known bool) { return p.verdict(id, Readiness) }
 
 func (p *Prober) verdict(id string, kind Type) (ok, known bool) {

@@ -45,12 +45,12 @@ type Options struct {
 	ErrorsAsFailureAfter int
 
 	// Tune may change the timing of a probe, for example to periods below a second. spec is the
-	// timing in the pod spec, with the API's defaults filled in. Tune is called whenever the pod is
-	// added. A returned Period or Timeout below a millisecond counts as one millisecond. Defaults
-	// to the pod's timing.
+	// timing in the pod spec, with the API's defaults filled in. Tune is called in every Start and
+	// AddPod call. A returned Period or Timeout below a millisecond counts as one millisecond.
+	// Defaults to the pod's timing.
 	Tune func(pod *v1.Pod, c *v1.Container, t Type, spec Timing) Timing
-	// Jitter says how long the first probe of an adopted instance is put off. The result is clamped
-	// to the period. Defaults to evenly distributed in [0, period).
+	// Jitter returns the delay of the first attempt on an adopted instance whose initial delay has
+	// passed. The result is clamped to [0, period]. Defaults to evenly distributed in [0, period).
 	Jitter func(period time.Duration) time.Duration
 	// Logger receives changed results and attempts with errors, never an attempt's output. Defaults
 	// to silence.

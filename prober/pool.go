@@ -4,8 +4,8 @@ package prober
 
 import "time"
 
-// usual is how long attempts usually take: their 40th percentile, followed in small steps. Even if
-// half of the attempts hang or are slow, usual stays the duration of the fast attempts.
+// usual estimates the 40th percentile of the durations of attempts, in small steps. Even if half of
+// the attempts hang or are slow, usual stays the duration of the fast attempts.
 type usual time.Duration
 
 // The bounds of usual. The lower bound is the initial value.
@@ -14,7 +14,8 @@ const (
 	mostUsual  = 250 * time.Millisecond
 )
 
-// add updates u with the duration d of an attempt that was not cancelled.
+// add updates u with the duration d of an attempt that was not cancelled and ended before its
+// timeout.
 func (u *usual) add(d time.Duration) {
 	value := max(time.Duration(*u), leastUsual)
 	if d > value {
@@ -52,7 +53,7 @@ func (l *pool) next() *probe {
 	return nil
 }
 
-// occupy gives a a place.
+// occupy gives a place to a.
 func (l *pool) occupy(a *attempt) {
 	a.place = len(l.places)
 	l.places = append(l.places, a)
@@ -71,8 +72,8 @@ func (l *pool) vacate(a *attempt) {
 	a.place = noPlace
 }
 
-// evict frees the places of attempts out of patience while probes wait. It returns the time of the
-// next check, and whether a probe waits.
+// If probes wait, evict frees the places of attempts that have lasted longer than patience. It
+// returns the time of the next check, and whether a probe waits.
 func (l *pool) evict(now time.Time) (again time.Time, waiting bool) {
 	if l.queue.empty() {
 		return time.Time{}, false

@@ -44,7 +44,7 @@ type Prober struct {
 		life    lifecycle.Stage
 		network pool
 		exec    pool
-		// armed is when the scheduler looks next by itself.
+		// armed is the time to which the scheduler's timer is set.
 		armed time.Time
 	}
 }
@@ -73,10 +73,10 @@ func New(o Options) (*Prober, error) {
 // attempt is due exactly InitialDelaySeconds after in.StartedAt. Readiness and liveness also wait
 // until the startup probe has succeeded.
 //
-// A repeated call for the same instance changes only its PodIP. An earlier instance of the
-// container is dropped: its attempts are cancelled and its results deleted. A late call about an
-// instance with a successor does nothing. The Prober remembers the last sixteen instances of a
-// container.
+// A repeated call for the same instance applies a changed PodIP and the probes of pod, and ignores
+// the other fields of in. An earlier instance of the container is dropped: its attempts are
+// cancelled and its results deleted. A late call about an instance with a successor does nothing.
+// The Prober remembers the last sixteen instances of a container.
 func (p *Prober) Start(pod *v1.Pod, container string, in Instance) {
 	if in.ID == "" || !p.accepts(pod) {
 		return
@@ -105,8 +105,9 @@ func (p *Prober) Stop(id string, kinds Type) {
 // missed Start and Stop calls. An instance that no longer runs is forgotten with its results, and a
 // new instance is added. Probes with a changed spec continue with the new spec and keep their
 // result. A nil map means that the running instances are unknown; AddPod then only applies spec
-// changes. Running makes the map from a v1.PodStatus. An instance with a successor is taken for a
-// mistake, unless two consecutive calls name the instance.
+// changes. Running makes the map from a v1.PodStatus. A call that names an instance with a known
+// successor is late, and does not change the container. The second of two consecutive such calls
+// counts.
 //
 // For a pod with a deletion timestamp, liveness and startup are not probed, as after
 // StopLivenessAndStartup.
@@ -164,7 +165,7 @@ func (r *registry) observe(rec *podRecord, a arrival, known bool, now time.Time)
 	}
 }
 
-// arrival asks the caller's functions, without the lock.
+// arrival calls Tune and Jitter. The lock is not held.
 func (p *Prober) arrival(pod *v1.Pod, c *v1.Container, in Instance) arrival {
 	var tune tuneFunc
 	if p.options.Tune != nil {
@@ -183,8 +184,8 @@ func (p *Prober) arrival(pod *v1.Pod, c *v1.Container, in Instance) arrival {
 }
 
 // StopLivenessAndStartup is for a terminating pod. It stops liveness and startup probes of all
-// containers, including sidecars. Readiness continues, so that the pod can become unready. There is
-// no way back.
+// containers, including sidecars. Readiness continues, so that the pod can become unready. The stop
+// is final.
 func (p *Prober) StopLivenessAndStartup(uid types.UID) {
 	p.change(func(r *registry, _ time.Time) {
 		if rec, ok := r.pods[uid]; ok {

@@ -24,8 +24,8 @@ type registry struct {
 	ids    map[string]*instance
 	agenda agenda // probes in StageWaiting and StageRunning
 	news   line   // probes with a result not yet passed to the sink
-	// overdue and refused are probes with attempts to judge without a handler; settle functions
-	// check each attempt again.
+	// overdue and refused are probes with attempts to judge without a handler; settleOverdue and
+	// settleRefused check each attempt again.
 	overdue, refused []*probe
 	// out counts the abandoned attempts that have not returned.
 	out map[seat]int

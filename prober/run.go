@@ -104,7 +104,7 @@ func (p *Prober) fill(ctx context.Context, pool *pool, now time.Time) (again tim
 	}
 }
 
-// poolOf returns where the attempts of pr are bounded. The lock is held.
+// poolOf returns the pool that bounds the attempts of pr. The lock is held.
 func (p *Prober) poolOf(pr *probe) *pool {
 	if pr.config.isExec() {
 		return &p.mu.exec
@@ -119,7 +119,7 @@ func (p *Prober) launch(ctx context.Context, pool *pool, pr *probe, now time.Tim
 	return a
 }
 
-// begin makes an attempt under way. The lock is held.
+// begin creates an attempt of pr and records it as running. The lock is held.
 func (p *Prober) begin(ctx context.Context, pool *pool, pr *probe, now time.Time) *attempt {
 	a := newAttempt(pr, now)
 	a.pool = pool

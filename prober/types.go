@@ -109,8 +109,9 @@ type Instance struct {
 	StartedAt time.Time
 	// PodIP is the pod's primary address. While PodIP is empty, network handlers have no verdict.
 	PodIP string
-	// Adopted reports that the instance ran before the agent started. Its first probe comes at a
-	// random time within a period, and Started and Ready are taken over without an update.
+	// Adopted reports that the instance ran before the agent started. If the initial delay of a
+	// probe has passed, the first attempt comes at a random time within a period. Started and Ready
+	// are taken over without an update.
 	Adopted bool
 	// Started and Ready are the last known values of an Adopted instance.
 	Started, Ready bool

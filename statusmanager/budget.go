@@ -19,8 +19,8 @@ const budgetBurst = bucket.Burst
 //     Every request is charged, except a patch that brings the server a status newly set by the
 //     caller.
 //   - A pod without news makes one request per interval. News are a new status, the end or the
-//     deletion of the pod, and another object on the server. News permit budgetBurst requests
-//     without the interval, for retries.
+//     deletion of the pod, and an object on the server with another UID. News permit budgetBurst
+//     requests without the interval, for retries.
 //
 // Invariant: in a time T there are at most budgetBurst + T/interval charged requests, and
 // budgetBurst more if the pod ends.

@@ -100,8 +100,8 @@ func applyGates(pod *v1.Pod, status *v1.PodStatus, gates []v1.PodCondition) {
 	setCondition(status, ready)
 }
 
-// endReadiness sets ContainersReady and Ready of an ended pod to False, unless both are already not
-// True (#108594).
+// endReadiness sets ContainersReady and Ready of an ended pod to False, unless both are present and
+// neither is True (#108594).
 func endReadiness(status *v1.PodStatus) {
 	both := [...]v1.PodConditionType{v1.PodReady, v1.ContainersReady}
 	denied := func(t v1.PodConditionType) bool {

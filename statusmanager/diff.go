@@ -14,21 +14,22 @@ import (
 	"github.com/keelson-dev/keelson/internal/semantic"
 )
 
-// Diff returns the strategic merge patch from one status of a pod to another, or nil if both are
+// diff returns the strategic merge patch from one status of a pod to another, or nil if both are
 // equal. The patch contains uid, so the server refuses the patch for another pod.
 //
 // Both statuses must agree in the fields of other writers, as a result of merge agrees with its API
-// status. The patch never contains conditions of other writers or the other fields named at Equal.
-// For lists merged by the server, the patch replaces the whole list, so a stale from does no harm.
+// status. The patch contains no conditions of other writers and none of the other fields that Equal
+// ignores. For lists merged by the server, the patch replaces the whole list, so a stale from does
+// no harm.
 func diff(from, to *v1.PodStatus, uid types.UID) ([]byte, error) {
 	d := &differ{}
 	d.status(from, to)
 	return d.patch(uid)
 }
 
-// diffAll returns the patch that sets every field compared by Diff, for a server with unknown
-// content. known are conditions the server may have. owned conditions in known that are missing in
-// to are deleted.
+// diffAll returns the patch that sets every field compared by diff, for a server with unknown
+// content. known are conditions that the server may have. The patch deletes owned conditions of
+// known that are missing in to.
 func diffAll(known []v1.PodCondition, to *v1.PodStatus, uid types.UID) ([]byte, error) {
 	d := &differ{all: true}
 	d.status(&v1.PodStatus{Conditions: known}, to)

@@ -60,8 +60,8 @@
 //
 // # When requests fail
 //
-// The Manager does not judge the server as a whole. Each pod has its own budget, and no answer can
-// exceed the budget.
+// The Manager does not judge the server as a whole. Each pod has its own budget of requests, and no
+// answer of the server raises the budget.
 //
 //   - A pod without news makes at most one request per MaxBackoff (10 s), whatever the server
 //     answers and whatever other writers or webhooks change in the status. News are a new status,
@@ -84,23 +84,24 @@
 //     whose last request was answered in time. Such pods take turns with pods without an answered
 //     request.
 //
-// With five or more workers, 99 % of pods that fail or hang therefore do not delay a pod whose
-// requests were answered before. A first overdue request may delay the pod by 500 ms. If a new pod
-// arrives together with n new pods whose requests hang, the pod waits for at most n × 500 ms / 6
-// with ten workers. Until a request is overdue, a hanging request cannot be told from a slow one.
+// With five or more workers, a pod whose requests were answered before is therefore not delayed,
+// even if the requests of 99 % of the pods fail or hang. A first overdue request may delay the pod
+// by 500 ms. If a new pod arrives together with n new pods whose requests hang, the pod waits for
+// at most n × 500 ms / 6 with ten workers. Until a request is overdue, a hanging request cannot be
+// told from a slow one.
 //
-// A request that failed without a clear answer may have been carried out, or may still be. The next
-// patch then sets every field, so the outcome is the same in both cases. If the server confirmed a
-// patch but did not store the change (an unknown field), the patch is not sent again until another
-// writer changes the status. RequestEvent.Refused reports such a patch. If the server did not store
-// the end of a pod, the end is sent again with each resync.
+// A request that failed without a clear answer may have been carried out, or may be carried out
+// later. The next patch then sets every field, so the outcome is the same in both cases. If the
+// server confirmed a patch but did not store the change (an unknown field), the patch is not sent
+// again until another writer changes the status. RequestEvent.Refused reports such a patch. If the
+// server did not store the end of a pod, the end is sent again with each resync.
 //
 // # Goroutines
 //
 // Run waits for all goroutines: its own loop, and one goroutine per request in flight, at most
-// Options.Workers. Nothing else starts any. OnRequest runs in the goroutine of the request.
-// OnChange and Coalesce run in the goroutine of the caller. SyncBatch and Resync are the steps of
-// the loop, for callers that drive the manager without Run.
+// Options.Workers. No other method starts a goroutine. OnRequest runs in the goroutine of the
+// request. OnChange and Coalesce run in the goroutine of the caller. SyncBatch and Resync are the
+// steps of the loop, for callers that drive the manager without Run.
 //
 // # Differences from the kubelet (1.36)
 //

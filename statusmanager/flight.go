@@ -13,7 +13,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// errOverdue is why a request was cancelled: the pod's next request gets the whole RequestTimeout.
+// errOverdue is the cause of a cancelled overdue request. The pod's next request gets the whole
+// RequestTimeout.
 var errOverdue = errors.New("statusmanager: other pods need the worker of a request without an answer")
 
 // Errors for wrong answers of a Patcher that returned no error.
@@ -48,7 +49,8 @@ type RequestEvent struct {
 	Refused bool
 }
 
-// maxSteps is how many requests a turn has: get, patch, and after a conflict both again, delete.
+// maxSteps is the maximum number of requests in a turn: get and patch, both again after a conflict,
+// and delete.
 const maxSteps = 5
 
 // fly makes one turn for an entry made busy by take.

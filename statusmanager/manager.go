@@ -109,8 +109,8 @@ func New(o Options) (*Manager, error) {
 // observedGeneration, and missing conditions PodScheduled, Initialized, ContainersReady and Ready.
 // The status is written to the API server as soon as a worker is free.
 //
-// The caller may change fields of status itself. The caller must not write to pod and to objects to
-// which status points.
+// After the call, the caller may change the fields of status itself, but must not write to pod or
+// to objects to which status points.
 //
 // The error is a *TransitionError if the status would undo a final state; all other parts were
 // accepted. After ErrInvalidPod or ErrStopped nothing was accepted.

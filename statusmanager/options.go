@@ -17,7 +17,7 @@ const DefaultWorkers = 10
 
 const (
 	// RequestTimeout is the longest duration of a request. After a twentieth of RequestTimeout, a
-	// request may be cancelled if other pods need the worker.
+	// request is overdue, and is cancelled if troubled pods already use their share of the workers.
 	RequestTimeout = 10 * time.Second
 	// MaxBackoff is the longest back-off of a pod, and the time between two requests for a pod
 	// without news.
@@ -48,8 +48,8 @@ type Options struct {
 	// Pods is a cache of the API server's pods. Pods saves GET requests for unknown pods, and
 	// provides mirror pods; calls of Observed have the same effect. Defaults to nil.
 	Pods Pods
-	// Safety reports when a pod may be reported as ended, and deleted. Defaults to asking the
-	// status: nothing runs once TerminatePod was called or no container is shown running.
+	// Safety reports when a pod may be reported as ended, and deleted. By default, containers may
+	// run until TerminatePod was called or the status shows no running container.
 	Safety Safety
 
 	// Workers is how many pods are written at a time. Pods with failing or hanging requests use at

@@ -31,7 +31,7 @@ type record struct {
 	changed, following time.Time
 	// finished: TerminatePod was called, so nothing runs or will run.
 	finished bool
-	// held: the end of the pod is not told yet, because containers may be running.
+	// held: the end of the pod is not reported yet, because containers may be running.
 	held bool
 
 	remote remote
@@ -137,16 +137,16 @@ func (r *record) accept(p proposal, now time.Time) (changed bool, clamps []clamp
 }
 
 // startsAnew reports whether all containers of a static pod may be new, although the UID is the
-// same: the pod goes on after its end, has another manifest than with its previous status, or has
-// its first status. Before the first status, the mirror pod shows the status of an earlier agent.
+// same: the pod runs again after its end, its manifest is not that of its previous status, or it
+// has no previous status. In the last case, the mirror pod shows the status of an earlier agent.
 func (r *record) startsAnew(p proposal) bool {
 	return podfacts.IsStatic(p.pod) && p.source == fromCaller && (r.status == nil || r.finished && p.finish == goesOn ||
 		r.manifest != p.pod.Annotations[podfacts.AnnotationHash])
 }
 
-// awaitsMirror reports whether the static pod needs another mirror pod: the known mirror pod shows
-// another manifest than the status is of, or the end of an earlier life, which the server would not
-// undo. The status is kept back until the mirror pod is replaced.
+// awaitsMirror reports whether the status of a static pod is kept back until its mirror pod is
+// replaced: the known mirror pod has another manifest than the status, or shows an end that the
+// status would undo.
 func (r *record) awaitsMirror() bool {
 	if !podfacts.IsStatic(r.pod) || r.remote.status == nil {
 		return false
@@ -154,9 +154,9 @@ func (r *record) awaitsMirror() bool {
 	return r.manifest != "" && r.manifest != r.remote.manifest || Revives(&r.pod.Spec, r.remote.status, r.status)
 }
 
-// clampPhases keeps status from moving back behind the previous status and the server's status. A
-// static pod may come back. A pod that runs its init containers again stays Running without a
-// clamp.
+// clampPhases keeps the phase from moving back behind the phase of the previous status or of the
+// server's status. The phase of a static pod may move back. A pod that runs its init containers
+// again stays Running, which is not reported as a clamp.
 func (r *record) clampPhases(pod *v1.Pod, old, status *v1.PodStatus) []clamp {
 	if podfacts.IsStatic(pod) {
 		if status.Phase == "" {

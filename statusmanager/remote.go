@@ -34,7 +34,7 @@ type remote struct {
 	// pod. A cache may still have the previous mirror pod.
 	replaced  types.UID
 	goneSince time.Time
-	// deleted: the server was told to delete the pod, and said yes.
+	// deleted: the server has accepted the deletion of the pod.
 	deleted bool
 	// refused are the last patches that the server confirmed but did not store. A server that
 	// stores only parts may require several different patches in turn.
@@ -46,7 +46,7 @@ const maxRefused = 8
 
 func refOf(pod *v1.Pod) PodRef { return PodRef{Namespace: pod.Namespace, Name: pod.Name, UID: pod.UID} }
 
-// newer reports whether pod, an object of the API server, tells more than r.
+// newer reports whether pod, an object of the API server, is newer than r.
 func (r *remote) newer(pod *v1.Pod) bool {
 	if r.replaced != "" && r.replaced == pod.UID {
 		return false
@@ -80,7 +80,7 @@ func normalized(pod *v1.Pod, spec *v1.PodSpec) *v1.PodStatus {
 	return status
 }
 
-// shows is after, with the normalised status of pod.
+// shows is like after, with the normalised status of pod as an argument.
 func (r remote) shows(pod *v1.Pod, status *v1.PodStatus) remote {
 	if r.ref.UID != pod.UID {
 		r = remote{replaced: r.replaced}

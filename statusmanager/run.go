@@ -139,7 +139,7 @@ func (m *Manager) schedule(e *entry) {
 	m.kick()
 }
 
-// lane is where the entry queues. The lock is held.
+// lane returns the lane in which the entry queues. The lock is held.
 func (e *entry) lane() lane {
 	switch {
 	case e.failures > 0 || e.budget.quick == 0 || e.pace == paceSlow:
@@ -150,7 +150,7 @@ func (e *entry) lane() lane {
 	return laneGood
 }
 
-// kick has the loop look.
+// kick wakes the loop of Run.
 func (m *Manager) kick() {
 	m.wake.Notify()
 }

@@ -4,13 +4,13 @@ package statusmanager
 
 import "time"
 
-// Stats is how a Manager is doing.
+// Stats describes the present work of a Manager.
 type Stats struct {
 	// Pods is the number of pods with a status, Unsynced the number of pods whose status the API
 	// server does not have.
 	Pods, Unsynced int
-	// Queued is how many wait for a worker, by Class; Delayed how many wait for time to pass;
-	// InFlight how many are being written.
+	// Queued is the number of pods that wait for a worker, by Class; Delayed the number of pods
+	// that wait for a delay to end; InFlight the number of pods that are being written.
 	Queued   [classes]int
 	Delayed  int
 	InFlight int
@@ -20,7 +20,7 @@ type Stats struct {
 	Failing int
 }
 
-// Stats returns how the manager is doing now. Stats iterates over all pods.
+// Stats returns the present Stats. Its cost grows with the number of pods.
 func (m *Manager) Stats() Stats {
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -9,7 +9,7 @@ import (
 	"github.com/keelson-dev/keelson/prober"
 )
 
-// addressOf is where a probe of t goes.
+// addressOf returns the address to which a probe of t connects.
 func addressOf(t prober.Target, host string, port intstr.IntOrString) (string, error) {
 	if host == "" {
 		host = t.Instance.PodIP

@@ -26,8 +26,8 @@ const (
 	protocolOfHTTP2 = "h2"
 )
 
-// httpGet asks once and judges the status. Any fault up to the end of the body is the server's
-// fault.
+// httpGet makes one request and judges its status. An error before the end of the body counts as a
+// failure of the server.
 func (h *Handler) httpGet(ctx context.Context, t prober.Target, action *v1.HTTPGetAction) (prober.Outcome, error) {
 	req, err := request(ctx, t, action)
 	if err != nil {
@@ -83,8 +83,8 @@ func transport(ctx context.Context, l *lines, action *v1.HTTPGetAction) *http.Tr
 	}
 	return &http.Transport{
 		Protocols: protocols,
-		// Use the attempt's ctx: net/http lets a dial continue for a next request, and there is no
-		// next request.
+		// Use the attempt's ctx: net/http continues an abandoned dial for the next request, and an
+		// attempt has no next request.
 		DialContext: func(_ context.Context, network, address string) (net.Conn, error) {
 			return l.dial(ctx, network, address)
 		},

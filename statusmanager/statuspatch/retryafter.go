@@ -17,8 +17,8 @@ import (
 // longestRetryAfter is the longest delay of a Status. The manager has a shorter limit.
 const longestRetryAfter = math.MaxInt32 * time.Second
 
-// asked carries the Retry-After of an answer from the transport to whoever made the request:
-// client-go drops the header where the body is a Status.
+// asked carries the Retry-After of an answer from the transport to the code that made the request.
+// client-go drops the header if the body is a Status.
 type asked struct{ retryAfter time.Duration }
 
 type askedKey struct{}

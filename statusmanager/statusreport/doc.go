@@ -8,9 +8,9 @@
 //	go reports.Run(ctx)
 //
 // Statuses that change during an outage coalesce: after the outage, one report per pod is sent, in
-// the order in which the pods changed first. A pod that returns under its name replaces the report
-// of the pod before. A failed report goes to the end of the queue. So a report that the uplink
-// refuses delays the other reports, and does not stop the queue.
+// the order in which the pods changed first. The report of a new pod replaces a waiting report of
+// an earlier pod with the same name. A failed report goes to the end of the queue, so that a report
+// that the uplink refuses does not stop the others.
 //
 // # The caller's duties
 //

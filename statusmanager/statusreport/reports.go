@@ -17,7 +17,7 @@ import (
 	"github.com/keelson-dev/keelson/internal/signal"
 )
 
-// Report is the latest status of the pod with a name.
+// Report is the latest status of the pod with the given name.
 type Report struct {
 	types.NamespacedName
 	UID types.UID
@@ -90,8 +90,9 @@ func (r *Reports) put(pod *v1.Pod, status *v1.PodStatus) {
 	r.wait(Report{types.NamespacedName{Namespace: pod.Namespace, Name: pod.Name}, pod.UID, status}, true)
 }
 
-// wait adds a report to the waiting reports. A fresh report replaces the waiting report of the pod. A
-// report that is not fresh, because sending it failed, does not.
+// wait adds a report to the waiting reports. A fresh report replaces the waiting report of the pod.
+// A report that is queued again after a failure (fresh is false) is dropped if the pod has a
+// waiting report.
 func (r *Reports) wait(report Report, fresh bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
