@@ -13,8 +13,9 @@ const auditRest = 10 * time.Minute
 
 // auditPace tells when an audit for leftovers is due. Leftovers come from changing calls that were
 // cut short: the call of this agent failed, or an earlier agent was killed. An audit looks at every
-// process of the node, which was a quarter of the idle agent's work on containerd. A backend executes
-// an interrupted call for a while: audits follow one another in pauses that double, up to auditRest.
+// process of the node, which was a quarter of the idle agent's work on containerd. Because a
+// backend may execute an interrupted call for a while, an audit is repeated, in pauses that double
+// up to auditRest.
 type auditPace struct {
 	mu     sync.Mutex
 	failed time.Time // end of the last failed changing call; at first the start of the agent

@@ -103,11 +103,11 @@ type Watcher interface {
 	Watch(ctx context.Context) iter.Seq2[types.UID, error]
 }
 
-// CompleteWatcher is an optional ability of a Watcher whose hints cover every change of a pod that no
-// call has brought about, in any field of PodStatus, and not only starts and exits. No other program
-// calls the runtime, and no call has an effect after its return. While a stream lasts, the pods without
-// work left need no syncs in intervals: package podsync then syncs such a pod after an hour, and looks
-// for remains and garbage less often, as Unprompted says. Also, it does not read a pod that the
+// CompleteWatcher is an optional ability of a Watcher: its hints cover every change that no call
+// has caused, in any field of PodStatus, not only starts and exits. This requires that no other
+// program calls the runtime, and that no call has an effect after its return. While a stream lasts,
+// a pod with no work left needs no periodic syncs. Package podsync then syncs such a pod after an
+// hour, looks for remains and garbage less often (see Unprompted), and does not read a pod that the
 // runtime cannot know.
 type CompleteWatcher interface {
 	Watcher
@@ -121,11 +121,12 @@ func WatchesAll(rt Runtime) bool {
 	return ok && w.WatchesAll()
 }
 
-// restFactor is how much longer the intervals between unprompted looks at a CompleteWatcher are.
+// restFactor is the factor by which Unprompted lengthens an interval for a CompleteWatcher.
 const restFactor = 10
 
-// Unprompted returns the time between two looks without a prompt: ten times the interval for a runtime
-// that hints at each change, and the interval for other runtimes.
+// Unprompted returns the time between two looks at the runtime without a hint: ten times the
+// interval for a runtime that hints at each change (WatchesAll), and the interval for other
+// runtimes.
 func Unprompted(rt Runtime, interval time.Duration) time.Duration {
 	if WatchesAll(rt) {
 		return restFactor * interval

@@ -17,8 +17,8 @@ import (
 
 // maxProcessStrings is the maximum size of a container's environment, command and args, in bytes.
 // Linux accepts at most 6 MiB, so the bound refuses no container that could run. Without a bound, a
-// manifest of 1 KB could exhaust the agent's memory, with variables that each contain the variable
-// before twice.
+// manifest of 1 KB could exhaust the agent's memory, with variables that each contain the previous
+// variable twice.
 const maxProcessStrings = 8 << 20
 
 // environment is a container's environment under construction. Names are unique and in the order of
@@ -113,8 +113,8 @@ type envSources struct {
 // Names are in the order of their first mention. The keys of a ConfigMap or Secret are sorted. A
 // later mention replaces the value in place. A reference sees the variables built before, so a
 // reference to a later variable stays as written. A variable with a missing optional source stays
-// unchanged. References see the variables of all Services. Those variables are the last in the
-// result, unless the name exists before.
+// unchanged. References see the variables of all Services. The variables of Services come last in
+// the result, except for names that are already set.
 func (s *envSources) build(ctx context.Context) (*environment, error) {
 	env := &environment{behind: make(map[string]string, len(s.services))}
 	for _, v := range s.services {

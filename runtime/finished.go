@@ -62,7 +62,7 @@ func lastSeen(pod *v1.Pod, c *v1.Container, newest *ContainerStatus) (ContainerS
 }
 
 // finishedBy reports whether container c has ended for good according to seen, a result of
-// lastSeen. c has no other record than made, an instance that never ran, or none.
+// lastSeen. c has no record except made, which is nil or an instance that never ran.
 func finishedBy(pod *v1.Pod, c *v1.Container, seen, made *ContainerStatus) bool {
 	return (made == nil || seen.State == StateExited) && !restartrule.AfterExit(pod, c, seen.ExitCode, seen.Reason)
 }

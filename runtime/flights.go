@@ -109,8 +109,9 @@ func (f *flights) board(ctx context.Context, key flight, pull func(context.Conte
 // defaultConcurrentPulls is the default of Options.MaxConcurrentPulls.
 const defaultConcurrentPulls = 4
 
-// pullBackoff has the failed pulls by pod and image. The delay between two pulls of an image for a
-// pod is the kubelet's, that of the zero Backoff. Its Reset counts from the last failure.
+// pullBackoff has the failed pulls by pod and image. As in the kubelet, the delays between two
+// pulls of an image for a pod are those of the zero Backoff. Backoff.Reset counts from the last
+// failure.
 type pullBackoff struct {
 	mu struct {
 		sync.Mutex

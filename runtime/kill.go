@@ -24,17 +24,17 @@ type KillRequest struct {
 	Pod *v1.Pod
 	// Status is the caller's last observation of the pod. Defaults to reading the status.
 	Status *PodStatus
-	// Grace overrides the grace period of every container. The minimum is minGracePeriod. Defaults
-	// to none.
+	// Grace overrides the grace period of every container. The minimum is one second. Defaults to
+	// none.
 	Grace *time.Duration
 }
 
 // KillPod stops every container of a pod that runs or may run. Regular containers stop at the same
 // time. A sidecar waits for the regular containers and for the sidecars after it. Then KillPod
 // stops the pod's sandboxes. Nothing is removed. After an interruption by ctx, KillPod can be
-// called again, also with a shorter grace period. Result.Status is read afterwards, unless all
-// containers had exited before, and shows whether a container still runs. If a step failed, or a container may still run, Result.RetryAt
-// returns the time of the next call.
+// called again, also with a shorter grace period. Result.Status shows whether a container still
+// runs. KillPod reads the status after the stop, unless all containers had exited before. If a step
+// failed, or a container may still run, Result.RetryAt returns the time of the next call.
 func (m *Manager) KillPod(ctx context.Context, req KillRequest) Result {
 	pod := req.Pod
 	if pod == nil {

@@ -48,7 +48,7 @@ type Auditor interface {
 }
 
 // CollectLeftovers removes all leftovers of a backend that are Ours. Manager.GarbageCollect calls
-// it at each pass until five minutes after a changing call, and every ten minutes otherwise. For a nil
+// it in pauses that double after the last failed changing call, up to ten minutes. For a nil
 // auditor it does nothing.
 func CollectLeftovers(ctx context.Context, auditor Auditor) error {
 	if auditor == nil {

@@ -34,9 +34,9 @@ type Options struct {
 	// Backoff is the crash-loop policy. Defaults to the kubelet's.
 	Backoff Backoff
 	// MaxConcurrentStarts is the maximum number of sandboxes and containers made at the same time,
-	// over all pods. Kills and hooks do not count and do not wait. Containers of begun pods start
-	// before new sandboxes. Defaults to four per core (GOMAXPROCS): a start mostly waits, but
-	// without a bound all starts delay one another.
+	// over all pods. Kills and hooks do not count and do not wait. Containers of pods with a
+	// sandbox start before new sandboxes. Defaults to four per core (GOMAXPROCS): a start mostly
+	// waits, but without a bound all starts delay one another.
 	MaxConcurrentStarts int
 	// MaxConcurrentPulls is the maximum number of different images pulled at the same time, over all
 	// pods. Pods that wait for the same image share its pull. math.MaxInt means no maximum. Defaults

@@ -108,9 +108,9 @@ func (p *planner) staysDown() string {
 }
 
 // dueInNewSandbox reports whether regular container c is to run in the next sandbox, with the
-// cause. The rules are those of planRegular for a killed container. So a container that does not
-// restart is not started because of a lost sandbox, and not because its state is unknown. (In that
-// case the kubelet starts an exited "Never" container again, unless the pod has init containers.)
+// cause. The rules are those of planRegular for a killed container. So neither a lost sandbox nor
+// an unknown state starts a container that does not restart. (In that case the kubelet starts an
+// exited "Never" container again, unless the pod has init containers.)
 func (p *planner) dueInNewSandbox(c *v1.Container) (cause string, due bool) {
 	st := p.status.Latest(c.Name)
 	switch {

@@ -17,8 +17,8 @@ import (
 // PullMeter is an optional ability of Images: to tell the sizes of images. Calls are concurrent and
 // take no longer than a status call.
 type PullMeter interface {
-	// PullProgress returns how far the pull of an image is. Without a fact the result is zero. The
-	// reference image is as in PullImage.
+	// PullProgress returns how far the pull of an image is. If nothing is known, the result is
+	// zero. The reference image is as in PullImage.
 	PullProgress(ctx context.Context, image string) PullProgress
 	// ImageSize returns the bytes of an image on the node, by the ID that PullImage returned.
 	ImageSize(ctx context.Context, id string) (int64, error)
@@ -54,7 +54,7 @@ type Pull struct {
 	Image string    // normalized, with a tag or a digest
 	Asked time.Time // by the first pod
 	Began time.Time // zero: it waits for other pulls, see Options.MaxConcurrentPulls
-	// Progress is zero if the runtime tells nothing.
+	// Progress is zero if the runtime reports none.
 	Progress PullProgress
 }
 
@@ -118,8 +118,9 @@ func (f *flights) list() []Pull {
 }
 
 // firstProgress is the time from the request for a pull to the first event about its progress. The
-// time of each later event is twice that of the event before: client-go drops the events of a pod
-// beyond 25 and one in five minutes, and the events of the start come after the pull.
+// time of each later event is twice that of the event before. The number of events is small because
+// client-go sends at most 25 events of a pod and then one in five minutes, and because the events
+// of the start come after the pull.
 const firstProgress = 30 * time.Second
 
 // reportProgress sends events about a pull until stop, which returns after the last event.

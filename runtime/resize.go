@@ -208,9 +208,9 @@ func withResources(annotations map[string]string, pod *v1.Pod, c *v1.Container) 
 	return out
 }
 
-// owesNothing reports whether the unit's container starts without back-off, because its resources
+// skipsBackoff reports whether the unit's container starts without back-off, because its resources
 // change (kubelet 1.32).
-func owesNothing(u *unit, previous *ContainerStatus, pod *v1.Pod, c *v1.Container) bool {
+func skipsBackoff(u *unit, previous *ContainerStatus, pod *v1.Pod, c *v1.Container) bool {
 	if u.kill != nil && u.kill.Reason == killResize {
 		return true
 	}

@@ -97,10 +97,10 @@ func (r Result) Err() error {
 }
 
 // RetryAt returns the time of the next call of SyncPod or KillPod, if nothing changes before. The
-// time is the earliest time at which a waiting step may be tried. If a step failed or work is left,
-// the time is the end of the Manager's back-off for the pod: 1 s after the first failed call,
-// doubled up to 10 s. again is false if no call is needed until the pod or its spec changes. If Err
-// is not nil, again is true.
+// time is the earliest time at which a waiting step may be tried. After a failed step, the time is
+// the end of the Manager's back-off for the pod: 1 s after the first failed call, doubled up to 10
+// s. If work is left without a failed step, the time is 1 s after the call. again is false if no
+// call is needed until the pod or its spec changes. If Err is not nil, again is true.
 func (r Result) RetryAt() (at time.Time, again bool) {
 	at = r.again
 	for i := range r.Steps {
@@ -122,8 +122,8 @@ func (r Result) Failed() bool {
 	return r.err != nil
 }
 
-// onlyHooksFailed reports whether all that failed are postStart hooks. Their containers were
-// started, so the reason of earlier failures has gone.
+// onlyHooksFailed reports whether postStart hooks are the only failed steps. Their containers were
+// started, so the reasons of earlier failures do not apply any more.
 func (r Result) onlyHooksFailed() bool {
 	return r.err == nil && !slices.ContainsFunc(r.Steps, func(s Step) bool {
 		return s.Err != nil && s.Err.RetryAt.IsZero() && s.Err.Reason != errPostStartHook

@@ -17,7 +17,7 @@ const slotPatience = 5 * time.Second
 type slotClass uint8
 
 const (
-	slotContainer slotClass = iota // first: the containers of begun pods
+	slotContainer slotClass = iota // first: the containers of pods with a sandbox
 	slotSandbox
 	slotClasses
 )

@@ -19,7 +19,7 @@ func (p *pass) start(ctx context.Context, u *unit) {
 	previous := p.previous(u)
 	hash := containermeta.Hash(container)
 	owing := previous
-	if p.actions.CreateSandbox || owesNothing(u, previous, p.pod, container) {
+	if p.actions.CreateSandbox || skipsBackoff(u, previous, p.pod, container) {
 		owing = nil // an instance that ended with its sandbox did not crash
 	}
 	restart := p.m.backoff.next(owing, hash, time.Now())
@@ -175,7 +175,7 @@ func (p *pass) launch(ctx context.Context, u *unit, c *v1.Container, imageID str
 	return id, true
 }
 
-// postStart runs the hook, until the container ends at the latest; a sleep keeps its time. If the
+// postStart runs the hook. If the container ends, a hook other than a sleep is cancelled. If the
 // hook fails, postStart kills the container.
 func (p *pass) postStart(ctx context.Context, u *unit, c *v1.Container, id ContainerID) bool {
 	if c.Lifecycle == nil || c.Lifecycle.PostStart == nil {

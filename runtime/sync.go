@@ -48,7 +48,7 @@ type Progress struct {
 	Done   []Step     // steps up to now
 	// Restarting lists containers that are being restarted: an ended instance of such a container
 	// does not mean that the container has ended. SyncPod stops the instance in order to start a
-	// new one, or makes a successor again that never ran.
+	// new one, or replaces a successor that never ran.
 	Restarting []string
 	// Resizing: containers do not have the resources of the spec yet, and the call changes the
 	// resources or waits for sidecars before it does.

@@ -36,9 +36,9 @@ type TrackerOptions struct {
 // Tracker is safe for concurrent use.
 type Tracker struct {
 	rt Runtime
-	// interval is the time between two listings. For a Watcher it is 1 min, as a safety net, and for a
-	// CompleteWatcher 10 min. 0: the
-	// interval is 200 times the duration of the last listing, at least 200 ms and at most 1 s.
+	// interval is the time between two listings: 1 min for a Watcher, as a safety net, 10 min for a
+	// CompleteWatcher, and 0 for other runtimes. 0 means 200 times the duration of the last
+	// listing, at least 200 ms and at most 1 s.
 	interval time.Duration
 	log      *zap.Logger
 	dirty    *dirty.Set
@@ -123,7 +123,7 @@ func (t *Tracker) relistForever(ctx context.Context) {
 	}
 }
 
-// pace returns the wait after a listing of the duration took.
+// pace returns the wait after a listing that lasted for took.
 func (t *Tracker) pace(took time.Duration) time.Duration {
 	if t.interval > 0 {
 		return t.interval

@@ -21,7 +21,7 @@ type unit struct {
 	kill  *Kill
 	start *Start
 	// again: an ended instance does not mean that the container has ended. Either the instance is
-	// stopped in order to start the container again, or its successor never ran and is made again.
+	// stopped in order to start the container again, or its successor never ran and is replaced.
 	again bool
 	// outdated: the start was cancelled because the pod has changed since the plan.
 	outdated bool

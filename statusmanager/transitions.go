@@ -57,8 +57,8 @@ func clampContainers(spec *v1.PodSpec, old, status *v1.PodStatus) []clamp {
 
 // Revives reports whether status undoes the end of a container: the container terminated in old,
 // may not be restarted by the rules of spec, and waits or runs in status. API servers (1.36) refuse
-// such a status. Only a pod object that never showed the end can show the container again, so a
-// mirror pod of a static pod that starts over has to be replaced. Revives writes to no argument.
+// such a status. Only a pod object that never showed the end can show the container again, so the
+// mirror pod of a static pod that starts again has to be replaced. Revives writes to no argument.
 func Revives(spec *v1.PodSpec, old, status *v1.PodStatus) (revives bool) {
 	eachRevived(spec, old, status, func(_, _ *v1.ContainerStatus) { revives = true })
 	return revives
@@ -135,8 +135,9 @@ func clampPhase(old, status *v1.PodStatus) []clamp {
 	return []clamp{c}
 }
 
-// movesBack reports whether a pod cannot come to phase to. Nothing follows a terminal phase, and
-// nothing is known of Unknown.
+// movesBack reports whether a pod cannot go from phase from to phase to. No phase follows a
+// terminal phase, and Running never becomes Pending. Every other change is possible, also from and
+// to Unknown.
 func movesBack(from, to v1.PodPhase) bool {
 	return podfacts.IsTerminal(from) && to != from || from == v1.PodRunning && to == v1.PodPending
 }

@@ -9,20 +9,21 @@ import (
 
 // The classes of plugin errors, found with errors.Is through any wrapping. The kubelet tests the
 // outermost error only, and treats an error without a class as final. Here an error without a class
-// is uncertain; at worst this costs a TearDown of nothing.
+// is uncertain. At worst TearDown is called for a volume that SetUp has not touched.
 var (
 	// ErrTransient: nothing was tried, and the volume is unchanged. The call is repeated after a
 	// back-off.
 	ErrTransient = errors.New("transient")
-	// ErrFinal: the call failed and has left nothing behind or under way. No TearDown is needed.
-	// The call is repeated after a back-off.
+	// ErrFinal: the call failed, left nothing behind and is not working any more. No TearDown is
+	// needed. The call is repeated after a back-off.
 	ErrFinal = errors.New("final")
-	// ErrTerminal: as ErrFinal, and the call would fail again until the pod or the volume changes.
-	// Waiting calls return the error at once. The call is repeated only in the next sync of the
-	// pod.
+	// ErrTerminal is like ErrFinal, and the call would fail again until the pod or the volume
+	// changes. Waiting calls return the error at once. The call is repeated only in the next sync
+	// of the pod.
 	ErrTerminal = errors.New("terminal")
-	// ErrUncertain: the call may have left a part behind or under way. The call is repeated after a
-	// back-off. Once the pod is gone, TearDown is called. The default class.
+	// ErrUncertain, the default class: the call may have left a part of the volume behind, or may
+	// still be working. The call is repeated after a back-off. Once the pod is gone, TearDown is
+	// called.
 	ErrUncertain = errors.New("uncertain")
 )
 

@@ -149,7 +149,7 @@ type awaited struct {
 }
 
 // desire records the volumes needed by the pod and marks the pod as live. It returns the volumes to
-// wait for, and the errors of volumes whose folder still belongs to another volume.
+// wait for, and a refusal for each volume whose folder still belongs to another volume.
 func (m *Manager) desire(pod *v1.Pod, wants []*want) ([]awaited, []refusal) {
 	now := time.Now()
 	m.mu.Lock()

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package volumemanager mounts and unmounts the volumes of the pods of a node. A volume is mounted
-// as soon as possible after a pod needs it. A volume is unmounted only after its pod is positively
-// gone, also across restarts and crashes of the agent.
+// as soon as possible after a pod needs it. A volume is unmounted only when the caller has reported
+// its pod as gone, also across restarts and crashes of the agent.
 //
 // # Wiring
 //
@@ -43,7 +43,8 @@
 // # Duties of some callers
 //
 //   - If the content of volumes changes: call Refresh when a source of content has changed.
-//     Containers then see the change at once, and otherwise at the next sync of the pod.
+//     Containers then see the change at once. Without the call, containers see the change after the
+//     next sync of the pod.
 //   - If an external attacher attaches volumes: publish GetVolumesInUse in the node's status after
 //     each call of Hooks.InUseChanged (not before ReconcilerStatesHasBeenSynced). Call
 //     MarkVolumesAsReportedInUse with the list of the API server. Call NodeChanged when
@@ -65,13 +66,13 @@
 //
 // A transient error changes nothing. An error without a class counts as uncertain. A volume found
 // after a restart stays uncertain until a SetUp or TearDown of the volume succeeds, because
-// containers may use it. A volume shared by pods is attached and staged before the first SetUp
-// (with a record and states of the same kind), and unstaged after the last TearDown. Meanwhile pods
-// of the same volume wait; other pods do not.
+// containers may use it. A volume shared by pods is attached and staged before the first SetUp, and
+// unstaged after the last TearDown. Staging has a record and states of the same kind. While the
+// volume is being attached, staged or unstaged, only pods that use the volume wait.
 //
-// The lack of a request never unmounts a volume. A volume found on disk, or no longer named by its
-// pod, has DesireKept and stays mounted until Pods reports the pod as gone. The Manager asks Pods
-// again right before the TearDown.
+// A volume without a request is not unmounted for that reason. A volume found on disk, or no longer
+// named by its pod, has DesireKept and stays mounted until Pods reports the pod as gone. The
+// Manager asks Pods again right before the TearDown.
 //
 // # Goroutines
 //
@@ -98,15 +99,15 @@
 //     the volumes again without a cluster, also volumes of plugins whose folders do not identify
 //     the volume (local). Without a record, the folders are read.
 //   - A volume consists of as few files as possible, and the folder of all pods has ext4's mark for
-//     unrelated subdirectories (chattr +T). New files take most of the time of a burst of pods, and
-//     many times as long if all are in one corner of a disk. The kubelet's files and folders per
-//     volume below pods/<uid>/plugins do not exist here.
-//   - Unmounting needs a positive answer. A late source of pods or an API server outage unmounts
-//     nothing (120150, 101791, 52683).
+//     unrelated subdirectories (chattr +T). The creation of files takes most of the time of a burst
+//     of pods, and takes many times as long if all files are in one block group of the disk. The
+//     kubelet's files and folders per volume below pods/<uid>/plugins do not exist here.
+//   - A volume is unmounted only after the answer that its pod is gone. A late source of pods or an
+//     outage of the API server unmounts nothing (120150, 101791, 52683).
 //   - WaitForAttachAndMount returns after the refresh that the call requested, not before. A failed
 //     refresh keeps the present content (113242, 121271).
-//   - A pod with a volume that cannot be resolved fails at once instead of after 2 min 3 s. A
-//     Terminal error does too.
+//   - WaitForAttachAndMount fails at once, instead of after 2 min 3 s, for a volume that cannot be
+//     resolved and for a Terminal error.
 //   - WaitForUnmount also waits for uncertain volumes, for operations that may still mount, and
 //     after a restart for the end of Reconstruct.
 //   - Error classes are found through wrapping. An error without a class is uncertain, not final.

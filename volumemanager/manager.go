@@ -45,7 +45,7 @@ type Manager struct {
 		rebuilt bool
 		// leftovers are folders and records of unknown plugins.
 		leftovers []Leftover
-		// epochs counts the requests for volumes of all pods.
+		// epochs counts the requests for volumes, over all pods.
 		epochs uint64
 		// inUseChanged: unlock must call Hooks.InUseChanged.
 		inUseChanged bool

@@ -30,7 +30,8 @@ import (
 //   - everything else is removed within one file system, without following links, once no volume is
 //     left. Without Options.Mounts, only empty folders are removed.
 //
-// The error joins the obstacles for each pod. Everything else has been removed.
+// The error names the obstacles to the removal for each pod. An obstacle of one pod does not stop
+// the removal of the others.
 func (m *Manager) CleanupOrphans(ctx context.Context, keep func(types.UID) bool) error {
 	uids, err := m.records.podsOnDisk()
 	errs := []error{err}
@@ -172,8 +173,8 @@ func (r *remover) fail(err error) {
 	}
 }
 
-// enter returns what name is. A missing file, and a folder on another device, are not to be entered:
-// the result is nil. Another device is recorded in left.
+// enter returns the file info of name, or nil if name is missing or is on another device. A name on
+// another device is recorded in left.
 func (r *remover) enter(name string) fs.FileInfo {
 	info, err := r.root.Lstat(name)
 	if err != nil {

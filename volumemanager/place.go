@@ -16,8 +16,8 @@ import (
 type Place struct {
 	// Root is Options.Root, "/var/lib/kubelet" for the kubelet. Absolute.
 	Root string
-	// PodUID is the UID of the pod; for a static pod, the UID from the source, not of the mirror
-	// pod.
+	// PodUID is the UID of the pod. For a static pod it is the UID from the source, not that of the
+	// mirror pod.
 	PodUID types.UID
 	// Plugin is the plugin's name, not escaped.
 	Plugin string

@@ -66,8 +66,9 @@ func (m *Manager) GetExtraSupplementalGroupsForPod(pod *v1.Pod) []int64 {
 
 // GetVolumesInUse returns the attachable volumes that pods need or have, sorted. Publish the list
 // as node.status.volumesInUse, so that the attach controller detaches no volume in use. A volume is
-// in the list from the decision to mount it until it is finally unmounted. Before
-// ReconcilerStatesHasBeenSynced the list is incomplete, and the published list must stay.
+// in the list from the first request of a pod until no pod needs or has the volume and the volume
+// is unstaged. Before ReconcilerStatesHasBeenSynced the list is incomplete, and the published list
+// must stay.
 func (m *Manager) GetVolumesInUse() []v1.UniqueVolumeName {
 	m.mu.Lock()
 	defer m.mu.Unlock()

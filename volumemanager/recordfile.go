@@ -171,10 +171,10 @@ func (f recordFiles) relative(path string) string {
 }
 
 // write makes data the content of a record, in an existing folder. The content of a new record is
-// on the disk when write returns. Its name may be lost in a power cut: then nothing is mounted, and
-// the folder of the volume is enough. A crash during write may leave a truncated record; nothing is
-// mounted at this time. existed reports whether there was a record, or another file or folder at
-// its path, which is replaced as a whole.
+// on the disk when write returns. The name of the record may be lost in a power cut. After a power
+// cut nothing is mounted, so that the folder of the volume is enough to find the volume. A crash
+// during write may leave a truncated record; nothing is mounted at this time. existed reports
+// whether there was a record, or another file or folder at its path, which is replaced as a whole.
 func write(dir *os.Root, name string, data []byte) (existed bool, err error) {
 	err = atomicfile.Create(dir, name, data)
 	if errors.Is(err, fs.ErrExist) {

@@ -34,8 +34,8 @@ type outcome struct {
 //	remount       mounted     mounted     mounted                 mounted
 //	unmount       not mounted uncertain   uncertain               uncertain
 //
-// The same table holds for the device. Found means: found after a restart of the agent, and not set
-// up since. Containers may use a found volume, whatever error SetUp returns.
+// The same table holds for the device. A found volume was found after a restart of the agent, and
+// was not set up since. Containers may use a found volume, whatever error SetUp returns.
 func (v *volume) settle(o *operation, out outcome, now time.Time, wait backoff) {
 	r := v.rows[o.uid]
 	if o.alone {
@@ -138,8 +138,8 @@ func (f failure) next(kind OperationKind, err error, now time.Time, wait backoff
 	return n
 }
 
-// sets reports whether operations of the kind serve pods that need a volume. A terminal failure of
-// such an operation holds until the next sync of the pod; a teardown is always retried.
+// sets reports whether operations of the kind prepare a volume for pods that need it. A terminal
+// failure of such an operation holds until the next sync of the pod; a teardown is always retried.
 func (k OperationKind) sets() bool { return k != OpUnmount && k != OpUnmountDevice }
 
 // endBackoff permits a retry at once, also after a terminal failure. The count stays, so that the

@@ -21,9 +21,9 @@ import (
 // reports the failure, and the refresh is retried.
 //
 // The call fails at once if a volume cannot be resolved, or if its plugin returns ErrTerminal. The
-// other volumes are set up all the same. Otherwise the call waits until ctx ends or
-// 2 min 3 s are over. The operations continue in the background until they succeed or the
-// pod is gone. The error is a *MountError or *AttachLimitError.
+// other volumes are set up all the same. Otherwise the call waits until ctx ends or 2 min 3 s are
+// over. The operations continue in the background until they succeed or the pod is gone. The error
+// is a *MountError, or an *AttachLimitError at the node's attach limit.
 //
 // The Manager keeps the pod: do not write to it. Before Run, only Reconcile starts operations.
 func (m *Manager) WaitForAttachAndMount(ctx context.Context, pod *v1.Pod) error {

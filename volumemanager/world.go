@@ -16,8 +16,9 @@ import (
 // State is the known mount state of a volume, for a pod or for the node.
 type State uint8
 
-// The states. A pod does not use an uncertain volume. The volume is mounted again if a pod needs
-// it, else torn down.
+// The states. An uncertain volume may be mounted in part or as a whole. The volume is set up again
+// if its pod needs the volume, and torn down when its pod is gone. Containers may use an uncertain
+// volume that was found after a restart.
 const (
 	StateNotMounted State = iota
 	StateUncertain

@@ -132,7 +132,7 @@ func unseal(data []byte) ([]byte, error) {
 	if n, err := strconv.Atoi(length); err == nil && len(body) < n {
 		return nil, fmt.Errorf("%w: %d of %d bytes are there", ErrTorn, len(body), n)
 	}
-	return nil, fmt.Errorf("%w: its content is not that of its checksum", ErrCorrupt)
+	return nil, fmt.Errorf("%w: its content does not match its checksum", ErrCorrupt)
 }
 
 // isPrefix reports whether data is only a beginning of text. An empty file or a file of zeros also

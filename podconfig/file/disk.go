@@ -57,7 +57,7 @@ func (d *disk) blocked(path string) error {
 	return nil
 }
 
-// visit is a goroutine that calls a function for each of some paths, one path after another.
+// visit calls a function for a range of paths, one path after another, in a goroutine.
 type visit[T any] struct {
 	from, to int // indices of the paths
 	call     func(i int) T
@@ -95,7 +95,7 @@ func (v *visit[T]) run() {
 }
 
 // abandonIfSlow abandons the visit if its running call has taken longer than patience, and returns
-// the results so far. Otherwise leave returns the remaining time for the call.
+// the results so far. Otherwise abandonIfSlow returns the remaining time for the call.
 func (v *visit[T]) abandonIfSlow(patience time.Duration) (results []T, remaining time.Duration) {
 	v.mu.Lock()
 	defer v.mu.Unlock()

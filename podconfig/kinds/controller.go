@@ -37,9 +37,9 @@ type Options struct {
 	Dir string
 	// Objects receives the ConfigMaps and Secrets. Required.
 	Objects Objects
-	// Address is the address at which pods of the node's network reach each other, such as
-	// "127.0.0.1". A Service of such pods has this address. Defaults to none: a Service of such pods
-	// then has no variables.
+	// Address is the address at which pods on the host network reach each other, such as
+	// "127.0.0.1". A Service that selects such pods has this address. Defaults to none: such a
+	// Service then has no variables.
 	Address string
 	// Earliest is a time in the past. As long as the clock of the node is before Earliest, or before
 	// a recorded time of a CronJob, no Job of a CronJob starts. Defaults to the begin of 2026.

@@ -46,10 +46,10 @@
 //	   ▼ │
 //	(pause after a failure: 10 s, 20 s, up to 10 min)
 //
-// The record of a Job is on the disk before a pod of the record is submitted, and before the next pod
-// starts. The end of a pod is recorded when Observe tells it: a power cut before runs the pod again.
-// If the disk is full, the pods stay as they are. A pod that has ended is submitted with its phase after a
-// restart, so that the node does not run it again.
+// The record of a Job is on the disk before a pod of the record is submitted, and before the next
+// pod starts. The end of a pod is recorded when Observe reports the end. After a power cut before
+// the report, the pod runs again. If the disk is full, the pods stay as they are. A pod that has
+// ended is submitted with its phase after a restart, so that the node does not run it again.
 //
 // # Goroutines
 //
@@ -58,7 +58,8 @@
 //
 // # Differences from Kubernetes (1.36)
 //
-//   - Pods of a Deployment have ordinals in the place of random names, and are replaced in their place.
+//   - Pods of a Deployment have ordinals instead of random names. A new pod takes the ordinal of
+//     the pod that it replaces.
 //   - A suspended, failed or removed Job counts as finished before its pods have stopped.
 //   - podFailurePolicy, successPolicy and backoffLimitPerIndex are refused.
 //   - A Job keeps ten pods that have ended, and deletes older ones.

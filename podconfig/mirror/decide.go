@@ -4,10 +4,10 @@ package mirror
 
 import v1 "k8s.io/api/core/v1"
 
-// Step is the next step for the mirror pod of a static pod.
+// step is the next step for the mirror pod of a static pod.
 type step uint8
 
-// The steps. The zero Step is invalid.
+// The steps. The zero step is invalid.
 const (
 	// stepNone: the mirror pod shows the current content of the static pod.
 	stepNone step = iota + 1

@@ -79,5 +79,5 @@
 //   - The mirror pod's metadata has only name, labels, annotations and owner. The kubelet copies
 //     all metadata, and the API server drops the rest.
 //
-// IsMirrorOf, Hash and New are exported for programs that write mirror pods themselves.
+// IsMirrorOf and New are exported for programs that write mirror pods themselves.
 package mirror

@@ -20,16 +20,16 @@ import (
 var ErrNode = errors.New("mirror: node unknown")
 
 // IsMirrorOf reports whether mirror shows the current content of static: they have the same name
-// and namespace, and the annotation podconfig.AnnotationMirror equals the Hash of static. As in the
-// kubelet (1.36).
+// and namespace, and the annotation podconfig.AnnotationMirror equals the hash of static, which is
+// podconfig.AnnotationHash or else a hash of the content. As in the kubelet (1.36).
 func IsMirrorOf(mirror, static *v1.Pod) bool {
 	hash, isMirror := mirror.Annotations[podconfig.AnnotationMirror]
 	return isMirror && nameOf(mirror) == nameOf(static) && hash == hashOf(static)
 }
 
-// Hash returns a hash of the content of a static pod: the annotation podconfig.AnnotationHash, set
-// by package manifest. Without the annotation, Hash is computed from labels, annotations and spec,
-// so that edits of pods from other sources are noticed, too.
+// hashOf returns a hash of the content of a static pod: the annotation podconfig.AnnotationHash,
+// set by package manifest. Without the annotation, hashOf computes the hash from labels,
+// annotations and spec, so that edits of pods from other sources are noticed, too.
 func hashOf(static *v1.Pod) string {
 	if hash := static.Annotations[podconfig.AnnotationHash]; hash != "" {
 		return hash

@@ -14,8 +14,7 @@ import (
 )
 
 // deltas is the reflector's store. It stores no object and submits every change, with the objects
-// given away. The reflector
-// calls it from a single goroutine.
+// given away. The reflector calls deltas from a single goroutine.
 type deltas struct {
 	ctx  context.Context // of the Run; the reflector passes no context
 	out  podconfig.Sink

@@ -85,7 +85,8 @@ func (c *conn) Close() error {
 	return c.err
 }
 
-// peerCloses reads until the peer has closed the connection, and reports whether the peer did.
+// peerCloses reads until the peer has closed the connection or a limit is reached, and reports
+// whether the peer has closed it.
 func (c *conn) peerCloses() bool {
 	if c.ctx.Err() != nil || !c.lines.patient() || c.SetReadDeadline(time.Now().Add(peerTime)) != nil {
 		return false

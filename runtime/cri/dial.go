@@ -42,8 +42,7 @@ type Backend interface {
 	// Ready asks the runtime whether containers and their networks can run. The error is a
 	// *NotReadyError, or the error of the call.
 	Ready(ctx context.Context) error
-	// Close ends the connection. Calls under way and later ones fail; containers
-	// go on.
+	// Close ends the connection. Calls under way and later calls fail. Containers continue.
 	Close() error
 }
 

@@ -22,14 +22,14 @@
 //     return.
 //  2. Pass on the value returned by Dial, not a wrapper hiding its interfaces. The value is a
 //     runtime.Watcher if, and only if, the runtime offers events (containerd 2, CRI-O if
-//     configured). Without events a Tracker relists once a second.
+//     configured). Without events a Tracker relists at least once a second.
 //  3. Have images on the node before a container is created. Package runtime's manager pulls
 //     container images through the value's runtime.Images. Images of image volumes are pulled when
 //     the maker of the mounts calls EnsureImage.
 //  4. Prepare the objects named in Options: the pods' cgroups (CgroupParent), seccomp profiles,
 //     AppArmor profiles.
-//  5. Connect where the URLs of the runtime.Streamer lead to, or proxy to there:
-//     containerd listens on the node's loopback, and each URL is a secret.
+//  5. Connect to the URLs of the runtime.Streamer from the node, or through a proxy on the node:
+//     containerd listens on the node's loopback. Each URL is a secret.
 //  6. Build with -tags grpcnotrace. Without the tag, a program linking grpc and a template engine,
 //     as client-go does, is 27 MiB larger.
 //

@@ -39,8 +39,8 @@ func (r *client) Exec(ctx context.Context, id runtime.ContainerID, cmd []string)
 	return firstBytes(answer.GetStdout()), firstBytes(answer.GetStderr()), int(answer.GetExitCode()), nil
 }
 
-// secondsLeft is how long ctx lasts, rounded up, for a runtime to kill the
-// command also when we are not there any more; 0: no limit.
+// secondsLeft returns the time until the deadline of ctx, rounded up, so that the runtime kills the
+// command even if the agent has ended; 0: no limit.
 func secondsLeft(ctx context.Context) int64 {
 	deadline, ok := ctx.Deadline()
 	if !ok {

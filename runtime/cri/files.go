@@ -25,7 +25,7 @@ const (
 	dirMode     = 0o750
 	logDirMode  = 0o755
 	hostsMode   = 0o644
-	messageMode = 0o666 // whoever the container runs as may write
+	messageMode = 0o666 // any user of the container may write
 )
 
 // files manages the agent's files for pods, below root:

@@ -84,7 +84,8 @@ func (q *MemoryQoS) throttling(d podresources.Demand, n node) map[string]string 
 	return map[string]string{memoryHigh: unlimited}
 }
 
-// high is where a container is slowed down, in whole pages; 0: nowhere.
+// high returns the memory use from which a container is slowed down, in bytes of whole pages; 0:
+// never.
 func (q *MemoryQoS) high(d podresources.Demand, n node) int64 {
 	if d.MemoryRequest == d.MemoryLimit || q.ThrottlingFactor == 0 {
 		return 0
@@ -104,7 +105,7 @@ func (q *MemoryQoS) high(d podresources.Demand, n node) int64 {
 	return high
 }
 
-// swapOf is how much swap a container may use, in bytes.
+// swapOf returns the swap that a container may use, in bytes.
 func (p SwapPolicy) swapOf(pod *v1.Pod, d podresources.Demand, n node) int64 {
 	switch {
 	case p != LimitedSwap, podfacts.IsCritical(pod), podresources.QOS(pod) != v1.PodQOSBurstable, d.MemoryRequest == d.MemoryLimit, n.memory <= 0:

@@ -29,8 +29,8 @@ type ownPod struct {
 	ended time.Time // end of the last call
 }
 
-// ownMemory is the number of remembered pods from which on pods are dropped ownPatience after their
-// last call. Their events have arrived by then.
+// While ownMemory or more pods are remembered, a pod is dropped ownPatience after its last call.
+// Its events have arrived by then.
 const (
 	ownMemory   = 64
 	ownPatience = time.Minute

@@ -22,8 +22,8 @@ const maxLayer = 1 << 40
 const layerRef = "layer-"
 
 // PullProgress implements runtime.PullMeter. The CRI has no call for the progress of a pull.
-// containerd's own API has the layers under way, without their image: they are the progress of a pull
-// only if the pull is the only one of this client. CRI-O tells nothing.
+// containerd's own API lists the layers being fetched, without their image. They show the progress
+// of a pull only if this client has no other pull. CRI-O reports nothing.
 func (r *client) PullProgress(ctx context.Context, _ string) runtime.PullProgress {
 	if r.info.Name != "containerd" || r.pulls.Load() != 1 {
 		return runtime.PullProgress{}
@@ -35,8 +35,8 @@ func (r *client) PullProgress(ctx context.Context, _ string) runtime.PullProgres
 	return layersUnderWay(answer, r.pullBegan.Load())
 }
 
-// layersUnderWay adds the layers of an answer of ListStatuses that got bytes since a time, in seconds
-// of Unix. The others are left over from pulls that failed.
+// layersUnderWay adds up the layers in an answer of ListStatuses that received bytes after since,
+// in Unix seconds. The other layers are left over from failed pulls.
 func layersUnderWay(answer []byte, since int64) (sum runtime.PullProgress) {
 	const fieldStatuses = 1
 	eachField(answer, func(field protowire.Number, _ uint64, status []byte) {

@@ -50,7 +50,7 @@ func effectiveSecurity(pod *v1.Pod, c *v1.Container) v1.SecurityContext {
 // isSet reports whether a flag is there and true.
 func isSet(flag *bool) bool { return flag != nil && *flag }
 
-// isPrivileged reports whether any container of the pod is.
+// isPrivileged reports whether any container of the pod is privileged.
 func isPrivileged(pod *v1.Pod) bool {
 	for _, group := range []runtime.Group{runtime.GroupInit, runtime.GroupRegular, runtime.GroupEphemeral} {
 		for i := 0; ; i++ {

@@ -29,16 +29,17 @@ func (r *client) ContainerStats(ctx context.Context, id runtime.ContainerID) (*s
 	}
 	st := answer.GetStats()
 	if st.GetCpu().GetTimestamp() == 0 && st.GetMemory().GetTimestamp() == 0 {
-		return nil, fmt.Errorf("ContainerStats: the runtime tells nothing of it: %w", runtime.ErrNotRunning)
+		return nil, fmt.Errorf("ContainerStats: the runtime reports no usage of the container: %w", runtime.ErrNotRunning)
 	}
 	out := containerStatsOf(r.Name(), st)
 	out.ID.ID = id.ID
 	return &out, nil
 }
 
-// ListStats implements stats.Reader. The usage of whole pods has that of their containers in it. If the
-// runtime does not tell of pods, ListStats asks for the containers alone: containerd fails for all pods if a
-// pod has no cgroup of its own (Options.CgroupParent), and older runtimes lack the call.
+// ListStats implements stats.Reader. The usage of a whole pod includes that of its containers. If
+// the runtime does not report pods, ListStats asks for the containers alone: containerd fails for
+// all pods if a pod has no cgroup of its own (Options.CgroupParent), and older runtimes lack the
+// call.
 func (r *client) ListStats(ctx context.Context) ([]stats.Pod, error) {
 	answer, err := do(ctx, callTimeout, "ListPodSandboxStats", r.listPodStats, &api.ListPodSandboxStatsRequest{
 		Filter: &api.PodSandboxStatsFilter{}, // containerd determines readiness only with a filter
@@ -103,7 +104,7 @@ func (r *client) MemoryUsage(ctx context.Context, id runtime.ContainerID) (int64
 		return 0, err
 	}
 	if st.Memory.Usage == 0 {
-		return 0, fmt.Errorf("ContainerStats: the runtime does not tell the memory in use: %w", runtime.ErrUnsupported)
+		return 0, fmt.Errorf("ContainerStats: the runtime does not report the memory in use: %w", runtime.ErrUnsupported)
 	}
 	return int64(min(st.Memory.Usage, 1<<62)), nil
 }

@@ -107,7 +107,7 @@ func nextPod(r *mem.Reader, buffer []byte) (pod []byte, isPod bool, err error) {
 	return buffer, err == nil, cutOff(err)
 }
 
-// cutOff says what an error of reading an answer means.
+// cutOff returns the error for a failure to read an answer.
 func cutOff(err error) error {
 	if err == nil {
 		return nil
@@ -115,7 +115,7 @@ func cutOff(err error) error {
 	return fmt.Errorf("the answer cannot be decoded: %w", err)
 }
 
-// owner says whose usage a message has. The pod of a container has the same UID.
+// owner identifies the sandbox or container of a usage, and its pod.
 type owner struct{ id, uid, namespace, pod, container string }
 
 // sandboxUsage is the usage of a sandbox.

@@ -85,8 +85,8 @@ func (r *client) StopContainer(ctx context.Context, id runtime.ContainerID, grac
 	}
 }
 
-// stop asks politely, waits for grace and kills. The CRI counts in whole seconds; the fraction of
-// grace is timed here.
+// stop sends the stop signal, waits for grace and kills. The CRI counts in whole seconds; the
+// fraction of grace is timed here.
 func (r *client) stop(ctx context.Context, id string, grace time.Duration) error {
 	whole := grace.Truncate(time.Second)
 	if grace <= 0 || whole == grace {

@@ -21,18 +21,18 @@
 //
 // # The check
 //
-// Verify reads the whole archive. Every blob has the digest of its name, every layer of a docker
-// archive the digest in its image's configuration, and nothing that a manifest names is missing. Of
-// an image for several platforms at least one is complete. An error wraps ErrInvalid, unless the
-// system refused to read the file.
+// Verify reads the whole archive. It checks that every blob has the digest in its name, that every
+// layer of a docker archive has the digest in its image's configuration, and that nothing named by
+// a manifest is missing. An image for several platforms must be complete for at least one of them.
+// An error wraps ErrInvalid, unless the system refused to read the file.
 //
 // Open and Verify refuse a tar file with a link, a device, a path that leaves the archive, or a path
 // that comes twice. An archive has at most 10,000 members and its documents at most 8 MiB each.
 //
 // # The caller's duties
 //
-// Check the layers' content after Open: the reader of an Archive has the digests of all blobs of a
-// layout, and the digest of every uncompressed layer. Package imagestore checks the latter.
+// Check the content of the layers after Open. The Archive has the digests of all blobs of a layout,
+// and the digest of every uncompressed layer. Package imagestore checks the latter.
 //
 // A file that is replaced or written after Open is an error of the next read, which names the file.
 package imagearchive

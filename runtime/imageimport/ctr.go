@@ -24,7 +24,8 @@ type Ctr struct {
 // namespace is where containerd keeps the images of the CRI.
 const namespace = "k8s.io"
 
-// pinLabel is the label by which containerd (1.7 and later) tells a CRI image as pinned.
+// pinLabel is the label of an image that containerd (1.7 and later) reports as pinned through the
+// CRI.
 const pinLabel = "io.cri-containerd.pinned"
 
 // Import implements Importer.

@@ -34,7 +34,7 @@ type decoder struct {
 	malformed int64
 }
 
-// entryState is where in a long entry the decoder is.
+// entryState is the position of the decoder in a long entry.
 type entryState uint8
 
 const (
@@ -114,7 +114,8 @@ func (d *decoder) last() (Entry, bool) {
 	return d.take(d.to-d.from, true)
 }
 
-// take uses up n bytes, which end an entry or not. False: they are no entry.
+// take consumes n bytes, the end of an entry if ends is true. The second result is false if they
+// are not an entry.
 func (d *decoder) take(n int, ends bool) (Entry, bool) {
 	line := d.buf[d.from : d.from+n]
 	if d.state == atStart {

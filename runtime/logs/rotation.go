@@ -49,7 +49,7 @@ func nextStamp(names []string, base string, now time.Time) string {
 	}
 	newest, err := time.Parse(stampLayout, files[len(files)-1].stamp)
 	if err != nil {
-		return stamp // not so: history has stamps only
+		return stamp // cannot happen: history returns valid stamps only
 	}
 	return newest.Add(time.Second).Format(stampLayout)
 }

@@ -39,9 +39,9 @@ type place struct {
 	old     *v1.ContainerStatus      // nil = not in the previous status
 }
 
-// overBefore reports whether the newest instance was created and never ran, although the container
-// has finished in the previous status. Such a container is not started.
-func (g *generator) overBefore(p *place) bool {
+// finishedBefore reports whether the newest instance was created and never ran, although the
+// container has finished in the previous status. Such a container is not started.
+func (g *generator) finishedBefore(p *place) bool {
 	return !g.resetting && p.newest != nil && p.newest.State == runtime.StateCreated && runtime.Finished(g.Pod, g.previous, p.spec.Name, p.newest)
 }
 
@@ -60,7 +60,7 @@ func (g *generator) containerStatuses(group runtime.Group) []v1.ContainerStatus 
 		switch {
 		case p.newest == nil:
 			status = g.withoutRecord(p)
-		case g.overBefore(p):
+		case g.finishedBefore(p):
 			status = *p.old.DeepCopy()
 		default:
 			status = g.fromRecord(p)
@@ -208,7 +208,7 @@ func lost(id string) *v1.ContainerStateTerminated {
 // container will be started at once.
 func (g *generator) applyStartFailure(p *place, status *v1.ContainerStatus) {
 	failure := g.StartFailures[p.spec.Name]
-	if failure.Reason == "" || !g.mayStart() || !runtime.ShouldRestart(g.Pod, p.spec, p.newest) || g.overBefore(p) {
+	if failure.Reason == "" || !g.mayStart() || !runtime.ShouldRestart(g.Pod, p.spec, p.newest) || g.finishedBefore(p) {
 		return
 	}
 	ended := status.State.Terminated

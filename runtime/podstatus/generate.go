@@ -139,7 +139,7 @@ func newGenerator(in Input) *generator {
 func (g *generator) due() bool {
 	for i := range g.Pod.Spec.Containers {
 		p, _ := g.place(runtime.Ref{Group: runtime.GroupRegular, Index: i})
-		if p.newest != nil && runtime.ShouldRestart(g.Pod, p.spec, p.newest) && !g.overBefore(p) {
+		if p.newest != nil && runtime.ShouldRestart(g.Pod, p.spec, p.newest) && !g.finishedBefore(p) {
 			return true
 		}
 		if p.newest == nil {

@@ -104,16 +104,16 @@ func (g *generator) restartCount(in *runtime.ContainerStatus, old *v1.ContainerS
 	switch {
 	case old == nil || in.RestartCount > old.RestartCount:
 		return in.RestartCount
-	case old.ContainerID == in.ID.String(), old.ContainerID == "", !isNewer(in, old), tookPlace(in, old), g.removedRunning(in, old), isBack(in, old):
+	case old.ContainerID == in.ID.String(), old.ContainerID == "", !isNewer(in, old), replacesUnstarted(in, old), g.removedRunning(in, old), isBack(in, old):
 		return old.RestartCount
 	default: // a restart that is not counted in the record
 		return old.RestartCount + 1
 	}
 }
 
-// tookPlace reports whether in has the restart count of an old instance that was created and never
-// ran. in replaces the old instance, and no restart is counted.
-func tookPlace(in *runtime.ContainerStatus, old *v1.ContainerStatus) bool {
+// replacesUnstarted reports whether in has the restart count of an old instance that was created
+// and never ran. in replaces the old instance, and no restart is counted.
+func replacesUnstarted(in *runtime.ContainerStatus, old *v1.ContainerStatus) bool {
 	return in.RestartCount == old.RestartCount && neverRan(old)
 }
 

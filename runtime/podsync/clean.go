@@ -52,8 +52,8 @@ func (p *Pods) cleanForever(ctx context.Context, workers Workers) {
 	}
 }
 
-// removeGone removes the remains of the pods in gone until a look is due, after pause at the latest.
-// The result is false if ctx has ended.
+// removeGone removes the remains of the pods in gone until cleaning asks for a look or pause is
+// over. The result is false if ctx has ended.
 func (p *Pods) removeGone(ctx context.Context, workers Workers, removals *sync.WaitGroup, pause time.Duration) bool {
 	timer := time.NewTimer(pause)
 	defer timer.Stop()
@@ -161,9 +161,9 @@ func (p *Pods) nameTaken(ctx context.Context, pod *v1.Pod, observed *runtime.Pod
 }
 
 // stopUnknown asks the workers to stop a pod that only the runtime knows, with the longest grace
-// period of its running containers. A listing may be stale and lacks the grace periods, so that
-// stopUnknown reads the pod. stopping is false if the pod does not run any more or is configured,
-// and true before Run.
+// period of its running containers. A listing may be stale, and does not have the grace periods.
+// Therefore stopUnknown reads the pod. stopping is false if the pod does not run any more or is
+// configured, and true before Run.
 func (p *Pods) stopUnknown(ctx context.Context, uid types.UID) (stopping bool, err error) {
 	status, err := p.read(ctx, uid)
 	if err != nil {

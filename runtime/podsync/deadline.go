@@ -51,9 +51,9 @@ func (p *Pods) applyDeadline(in *podstatus.Input) {
 	}
 }
 
-// Revise interrupts a Sync call in progress if a newer version of the pod has reached its deadline,
-// and again at the newer version's deadline. Revise returns at once. The caller then passes the
-// newer version to Sync.
+// Revise applies the deadline of a newer version of the pod to the Sync call in progress. The call
+// is interrupted at this deadline, or at once if the deadline has passed. Revise returns at once.
+// The caller then passes the newer version to Sync.
 func (p *Pods) Revise(pod *v1.Pod) {
 	r := p.records.find(pod.UID)
 	if r == nil {

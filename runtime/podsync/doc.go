@@ -60,34 +60,36 @@
 //     enforces the order.
 //   - A pod that was listed as an orphan is read again before the stop, and is left running if the
 //     pod is configured by then.
-//   - No orphan is stopped or removed before every source of configuration has spoken.
+//   - No orphan is stopped or removed before every source of configuration has reported.
 //   - The exit of a container that the same sync is about to restart is not published: an API
 //     server does not forget a reported exit.
 //   - A call whose context has ended counts neither as a failure nor as a success.
 //   - A pod whose containers have all exited for good is not read again before its removal: no container
 //     starts without a call.
-//   - A settled pod is not read again for 5 s unless a hint arrived since: a runtime sends hints
-//     about every change that a sync has just made.
-//   - The newest version of the status in the pod object counts until podsync publishes another
-//     status: the first answer of an API server may be older than the last status of the previous
-//     agent.
+//   - For 5 s after a sync that left nothing to do, a further sync of the same pod object does not
+//     read the pod, unless a hint arrived after the last observation. Such syncs are frequent,
+//     because a runtime sends hints about every change that a sync has made.
+//   - Until podsync publishes a status of its own, the status in the newest pod object counts as
+//     the last status. The first object of an API server may be older than the last status of the
+//     previous agent.
 //
 // # Time
 //
 // During the crash-loop back-off of a container, Sync returns the end of the back-off and no error.
-// Failures in the Manager are retried as the Result says. Earlier failures are retried after 1 s, 2
-// s, 4 s and so on up to 10 s, each spread by Options.Jitter. Run looks for remains of pods every
-// 30 s (5 min if the runtime hints at each change), and ten times in 10 s while remains are found. The
-// remains of a forgotten pod are removed at once, without a look at other pods. A sync waits at most 10 s for volumes; the
-// volumes are set up further meanwhile. The text of the last failure is the message of containers
-// that wait in ContainerCreating or PodInitializing.
+// A failed Manager.SyncPod is retried at the time of Result.RetryAt. Other failures are retried
+// after 1 s, 2 s, 4 s and so on up to 10 s, each spread by Options.Jitter. Run looks for remains of
+// pods every 30 s (5 min if the runtime hints at each change). While remains are found, Run looks
+// every second for 10 s, and then in growing intervals up to 30 s. The remains of a forgotten pod
+// are removed at once, without a look at other pods. A sync waits at most 10 s for volumes.
+// Afterwards the volumes are still being set up. The text of the last failure is the message of
+// containers that wait in ContainerCreating or PodInitializing.
 //
 // # Goroutines
 //
-// Run has a goroutine each for hints, leftovers and garbage, which includes lost containers.
-// Run has a goroutine for each pod whose remains are being removed, and the goroutines of a
-// runtime.Tracker. Run waits for all goroutines. No other method starts a goroutine that outlives
-// the call.
+// Run handles hints in its caller's goroutine. It has a goroutine for leftovers, a goroutine for
+// garbage and lost containers, a goroutine for each pod whose remains are being removed, and the
+// goroutines of a runtime.Tracker. Run waits for all goroutines. No other method starts a goroutine
+// that outlives the call.
 //
 // # Differences from the kubelet (1.36)
 //

@@ -66,7 +66,7 @@ type Workers interface {
 	// StopUnknown stops a pod that only the container runtime knows. If the pod is configured by
 	// then, the pod keeps running and stopping is false.
 	StopUnknown(uid types.UID, namespace, name string, grace time.Duration) (stopping bool, err error)
-	// Synced is closed when every source of configuration has spoken. From then on an unknown UID
+	// Synced is closed when every source of configuration has reported. From then on an unknown UID
 	// is a removed pod.
 	Synced() <-chan struct{}
 	// CouldHaveRunningContainers reports whether containers of the pod may run: the pod is known

@@ -69,8 +69,8 @@ func New(o Options) (*Pods, error) {
 	return p, nil
 }
 
-// All returns the pods with a call in their present life, each with the last published status,
-// sorted by UID. The caller must not write to the shared pods.
+// All returns the pods that were synced or stopped and have not been forgotten since, each with its
+// last status, sorted by UID. The caller must not write to the shared pods.
 func (p *Pods) All() []*v1.Pod {
 	var all []*v1.Pod
 	for _, r := range p.records.all() {
@@ -87,10 +87,11 @@ func (p *Pods) All() []*v1.Pod {
 // pod's phase is Succeeded or Failed.
 //
 // again is the time of the next call unless the pod changes before: the end of a back-off, the
-// pod's deadline, or, beside an error, the end of a pause. The pause doubles from 1 s to 10 s with
-// each failure and is spread by Options.Jitter. There is no pause if the error is that of the pod's last
-// start: all regular containers have ended for good. If over is false and again is zero, nothing is left
-// to do. A crash-loop back-off is no error and is visible in the status.
+// pod's deadline, or, with an error, the end of a pause. After an error of Manager.SyncPod the
+// pause is that of Result.RetryAt, and there is no pause if all regular containers have ended for
+// good. After other errors the pause doubles from 1 s to 10 s and is spread by Options.Jitter.
+// Without an error, if over is false and again is zero, nothing is left to do. A crash-loop
+// back-off is no error and is visible in the status.
 func (p *Pods) Sync(ctx context.Context, pod *v1.Pod) (over bool, again time.Time, err error) {
 	r, err := p.records.acquire(ctx, pod.UID)
 	if err != nil {
@@ -120,8 +121,8 @@ func (p *Pods) Sync(ctx context.Context, pod *v1.Pod) (over bool, again time.Tim
 	return over, again, err
 }
 
-// Rests implements podworkers.Rester: nothing is left to do for the pod, and the runtime hints at each
-// change.
+// Rests implements podworkers.Rester: the last sync left nothing to do, the runtime hints at each
+// change, and no volume of the pod needs syncs to renew its content.
 func (p *Pods) Rests(uid types.UID) bool {
 	r := p.records.find(uid)
 	return p.complete && r != nil && r.resting.Load()
@@ -216,8 +217,8 @@ func (p *Pods) sync(ctx context.Context, r *record, pod *v1.Pod) (over bool, aga
 	return over, again, err
 }
 
-// observe returns the runtime's status of the pod of r. A pod without a call, which was neither listed
-// nor hinted at, has no remains, and is not read if the runtime hints at each change.
+// observe returns the runtime's status of the pod of r. If the runtime hints at each change, a new
+// pod that was neither listed nor hinted at has no remains, and is not read.
 func (p *Pods) observe(ctx context.Context, r *record) (*runtime.PodStatus, error) {
 	if p.complete && r.shown.Load() == nil && r.hinted.Load() == 0 && p.tracker.Lacks(r.uid) {
 		return &runtime.PodStatus{UID: r.uid, ObservedAt: time.Now()}, nil
@@ -274,8 +275,8 @@ func (p *Pods) removeRemains(ctx context.Context, r *record) error {
 
 var errVolumesLate = errors.New("still waiting for volumes")
 
-// setUpVolumes returns when the pod's volumes are mounted. The end of a pod with sidecars needs no
-// volumes.
+// setUpVolumes returns when the pod's volumes are mounted. A pod whose regular containers have all
+// ended needs no volumes.
 func (p *Pods) setUpVolumes(ctx context.Context, pod *v1.Pod, observed *runtime.PodStatus) error {
 	if p.opts.Volumes == nil || allEnded(pod, observed) {
 		return nil

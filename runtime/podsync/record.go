@@ -101,8 +101,9 @@ const (
 // release gives the turn back.
 func (r *record) release() { <-r.turn }
 
-// hintWindow is the time after an observation in which a hint may concern changes already observed.
-// The window is shorter than the time between two periodic syncs of podworkers.
+// hintWindow is the longest time between an observation and a skipped sync. Such a sync results
+// from a hint that arrived before the observation. The window is shorter than the time between two
+// periodic syncs of podworkers, so that periodic syncs read the pod.
 const hintWindow = 5 * time.Second
 
 // isSettled reports whether a sync of the pod has nothing to do: the same pod object was observed

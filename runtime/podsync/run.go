@@ -20,12 +20,12 @@ const (
 	// cleanInterval is the time between two unprompted looks for remains of pods.
 	cleanInterval = 30 * time.Second
 	// garbageInterval is the time between two collections of exited containers, old sandboxes and
-	// logs.
+	// logs, ten times as long for a CompleteWatcher.
 	garbageInterval = time.Minute
 )
 
 // Run asks workers for a sync of each pod that changed, as reported by the runtime or a probe.
-// After every source of configuration has spoken, Run stops pods that only the runtime knows. Run
+// After every source of configuration has reported, Run stops pods that only the runtime knows. Run
 // removes the remains of pods that are gone. Run blocks until ctx has ended and all removals have
 // returned, and returns nil then. A second call is an error.
 func (p *Pods) Run(ctx context.Context, workers Workers) error {
@@ -91,11 +91,11 @@ func (p *Pods) recheck(workers Workers, uid types.UID) {
 }
 
 // collectGarbage removes garbage of living pods, and garbage that the removal of a pod has missed,
-// after garbageInterval and then at each runtime.Unprompted of it, until ctx ends. During the first
-// garbageInterval, collectGarbage removes containers that the runtime has lost because an earlier
-// agent was killed, if the runtime implements runtime.Auditor: after one second and then after growing
-// pauses, because the runtime still executes an interrupted call for a while. Garbage includes lost
-// containers.
+// after garbageInterval and then after each runtime.Unprompted time, until ctx ends. Garbage includes
+// lost containers, which the runtime has lost because an earlier agent was killed. If the runtime
+// implements runtime.Auditor, collectGarbage removes them during the first garbageInterval, too: after
+// one second and then after growing pauses, because the runtime still executes an interrupted call for
+// a while.
 func (p *Pods) collectGarbage(ctx context.Context, workers Workers) {
 	query := p.query(workers)
 	auditor, audits := p.opts.Runtime.(runtime.Auditor)
@@ -116,9 +116,10 @@ func (p *Pods) collectGarbage(ctx context.Context, workers Workers) {
 	}
 }
 
-// FreeDisk removes the ended containers and sandboxes that no pod needs, with their logs: of pods
-// that are over and told (Options.Told) all, and of other pods all except the newest instance of each
-// container. Run removes less, every minute. FreeDisk returns when ctx ends at the latest. Without Run it has no
+// FreeDisk removes the ended containers and sandboxes that no pod needs, with their logs. Of a pod
+// that has ended and is told (Options.Told), FreeDisk removes all. Of another pod, it keeps the
+// newest instance of each container. Run removes less, every minute, or every ten minutes if the
+// runtime hints at each change. FreeDisk returns when ctx ends at the latest. Without Run it has no
 // effect.
 func (p *Pods) FreeDisk(ctx context.Context) error {
 	workers := p.workers.Load()
@@ -152,7 +153,7 @@ func (p *Pods) fate(workers Workers, uid types.UID) runtime.PodFate {
 
 // reported reports whether the exit of an instance is published, so that the instance's record may
 // be removed. A record is still needed while the last published status names the instance, unless
-// the pod is over and this is known.
+// the pod is over and Options.Told reports so.
 func (p *Pods) reported(uid types.UID, id runtime.ContainerID) bool {
 	if p.opts.Told != nil && p.opts.Told(uid) {
 		return true

@@ -20,7 +20,7 @@
 //     or build a program whose main is shim.Main() and name it in Options.Shim.
 //     Otherwise StartContainer fails with ErrNoShim.
 //  2. Give Root to one agent at a time. Starts are safe with two, plans are not.
-//  3. Let shims live when the agent goes: under systemd KillMode=process.
+//  3. Let shims live when the agent ends: under systemd, set KillMode=process.
 //  4. An agent that is process 1 reaps unknown orphans, as every process 1 must. The
 //     agent's own shims are reaped by the first call that sees the shim exited.
 //
@@ -70,9 +70,9 @@
 //
 // Options.Confine puts every container behind all walls. Where the kernel allows namespaces, a
 // container then has a root file system with its volumes as mounts, and processes, IPC and a host
-// name of its own: a user namespace lets an agent without CAP_SYS_ADMIN make them, and runAsUser and
-// runAsGroup may be any number. The command is process 1 of the container, and a command of Exec
-// joins the namespaces. Elsewhere a container
+// name of its own. An agent without CAP_SYS_ADMIN makes these namespaces in a user namespace.
+// runAsUser and runAsGroup may be any number. The command is process 1 of the container, and a
+// command of Exec joins the namespaces. Without namespaces, a container
 //
 //   - reads and executes only its working folder, its volumes, and the folders of the system
 //     (/usr, /bin, /sbin, /lib…, /etc, /opt, /nix, /proc, /sys), not the state folder;
@@ -84,10 +84,10 @@
 // stop signal that the pod does not set. /etc/hosts and /etc/resolv.conf are the host's. A volume
 // cannot be mounted through a link of the image that leads nowhere.
 //
-// A wall that the kernel does not have is refused by the field's name. The walls are system calls
-// between fork and execve, because no wall can be taken down: the child is a copy of the shim's
-// memory, which does the prepared calls and nothing else. docs/process-backend.md has the threats,
-// each with the test of its wall.
+// If the kernel lacks a wall, the pod is refused, and the error names the field. The walls are set
+// up by system calls between fork and execve, because no wall can be taken down again. The child is
+// a copy of the shim's memory that makes the prepared calls and nothing else.
+// docs/process-backend.md has the threats, each with the test of its wall.
 //
 // # Limits of resources
 //

@@ -105,7 +105,7 @@ func (i *RootFS) overlay(work string) (*walls.Image, error) {
 	}, err
 }
 
-// mountImages returns the mounts with the files of images in the place of images.
+// mountImages returns the mounts with each image replaced by the folder of its files.
 func (r *Runtime) mountImages(ctx context.Context, mounts []runtime.Mount) ([]runtime.Mount, error) {
 	mounts = slices.Clone(mounts)
 	for i := range mounts {

@@ -64,8 +64,8 @@ func (r *Runtime) limits(key containerKey, spec runtime.ContainerSpec) *record.C
 	return g
 }
 
-// limitsOf returns the limits that can be had. CheckPod has refused the others, unless the backend is
-// lenient.
+// limitsOf returns the limits that can be set here. CheckPod has refused pods with other limits,
+// unless the backend is lenient.
 func (r *Runtime) limitsOf(want v1.ResourceRequirements) (l record.Limits) {
 	if r.lacks("memory") == "" {
 		l.Memory = want.Limits.Memory().Value()

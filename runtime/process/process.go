@@ -84,9 +84,9 @@ type Options struct {
 	// Cgroup is a cgroup such as "/agents/one", an absolute path below the mount points of the
 	// hierarchies. Each container has a cgroup below, with the container's limits, and each pod has
 	// one with the limits of spec.resources. A missing Cgroup is made if the agent's user may do
-	// so. In cgroup version 2 it has no processes of its own, and only processes in cgroups that the
-	// user may write to can be moved there: delegate it. Without Cgroup, pods with limits are
-	// refused. Linux only.
+	// so. In cgroup version 2, Cgroup must have no processes of its own, and must be delegated to
+	// the agent's user: a process can be moved only between cgroups that the user may write to.
+	// Without Cgroup, pods with limits are refused. Linux only.
 	Cgroup string
 
 	// PodPIDs is the greatest number of processes and threads of a pod. Needs Cgroup. 0: no limit.

@@ -65,7 +65,7 @@ func judge(f facts) verdict {
 	case f.exit == corrupt && !f.locked && !f.shim:
 		return verdictForgotten
 	case f.shim && f.started && f.exit == absent:
-		// With or without the lock: the lock file may have been removed.
+		// The lock does not matter here: the lock file may have been removed.
 		return verdictRunning
 	case f.locked && f.process == corrupt && f.searched:
 		return verdictUnknown // the shim runs and has no statement

@@ -110,7 +110,8 @@
 //     its status, every 10 s (28141).
 //   - In-tree volumes are not translated to CSI. Controllers perform CSI migration for the volumes
 //     that they provision.
-//   - A node affinity by the node's name is evaluated. The kubelet compares it with no name.
+//   - A node affinity by the node's name (matchFields) is evaluated. The kubelet compares such an
+//     affinity with an empty name, so that no node matches.
 //   - A volume whose mode differs from its claim's mode is refused.
 //
 // Node.Get returns the whole Node object, because mirror pods need the object, too.

@@ -23,7 +23,7 @@
 //     process names these images.
 //  3. Give Root to one agent. Two agents at a time, as in an update of the agent, are safe.
 //
-// The package has no goroutine and no state in memory but locks.
+// The package has no goroutine and, except for locks, no state in memory.
 //
 // # From layers to a root file system
 //

@@ -41,8 +41,9 @@ type Options struct {
 	// Root has to be on one file system. Required.
 	Root string
 
-	// Sources have the images for PullImage. The first source with the image is taken. An image that
-	// no source has, but the store, stays good: its archive was removed, for example.
+	// Sources have the images for PullImage. The first source with the image is taken. An image in
+	// the store stays usable if no source has the image any more, for example after the removal of
+	// its archive.
 	Sources []Source
 }
 

@@ -65,8 +65,8 @@
 // Naps need Linux on amd64, and memory that may be executed (vm.memfd_noexec). Elsewhere
 // the shim stays awake.
 //
-// The initialization of package shim takes a process over that was started as a shim, before
-// packages are initialized that package shim does not import. The shim of an agent of 63 MB has 2.2
+// If the process was started as a shim, the initialization of package shim runs the shim, before
+// packages that package shim does not import are initialized. The shim of an agent of 63 MB has 2.2
 // MiB of private memory while it is awake, and starts and wakes up in 4 ms; with all packages it
 // would be 5.1 MiB and 12 ms.
 package shim

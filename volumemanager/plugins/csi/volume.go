@@ -78,7 +78,7 @@ func inlineHandle(at volumemanager.Place) string {
 
 func (v volume) check() error {
 	if !isElement(v.driver) || v.handle == "" {
-		return volumemanager.Terminal(fmt.Errorf("CSI driver %q, volume handle %q: not both are names", v.driver, v.handle))
+		return volumemanager.Terminal(fmt.Errorf("CSI driver %q, volume handle %q: the driver's name is invalid, or the handle is empty", v.driver, v.handle))
 	}
 	return nil
 }

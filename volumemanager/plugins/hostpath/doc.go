@@ -6,7 +6,7 @@
 //	manager, err := volumemanager.New(volumemanager.Options{…, Plugins: []volumemanager.Plugin{plugin}})
 //
 // The caller's duty: hostPath gives a pod access to any path of the node. Refuse unauthorized pods
-// before.
+// before passing them to the manager.
 //
 // The plugin creates nothing below the pod's folder. On the node, only the types …OrCreate create a
 // path; the plugin changes or removes nothing else, and changes no owner. It starts no goroutine.

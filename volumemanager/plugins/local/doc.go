@@ -6,8 +6,8 @@
 //	plugin, err := local.New(local.Options{})
 //	manager, err := volumemanager.New(volumemanager.Options{…, Claims: claims, Plugins: []volumemanager.Plugin{plugin}})
 //
-// The caller's duty: check the PV's node affinity before. The plugin assumes that the path is on
-// this node.
+// The caller's duty: check the PV's node affinity, as volumeapi.Claims does. The plugin assumes
+// that the path is on this node.
 //
 // A folder is bound into the pod's folder. A device with a file system is mounted once for the
 // node, at plugins/kubernetes.io/local-volume/mounts/<pv>, and bound from there. A volume with

@@ -44,10 +44,10 @@ type TokenCacheOptions struct {
 	Due func(uid types.UID)
 }
 
-// TokenCache keeps each token for four fifths of its lifetime. If the source then fails, TokenCache
-// returns the old token until it expires. With Run, an unused token is dropped when it has expired,
-// or an hour after it was due. TokenCache implements TokenSource and TokenForgetter, and is safe
-// for concurrent use.
+// TokenCache keeps each token for four fifths of its lifetime, at most 24 hours. If the source then
+// fails, TokenCache returns the old token until it expires. With Run, an unused token is dropped
+// when it has expired, or an hour after it was due. TokenCache implements TokenSource and
+// TokenForgetter, and is safe for concurrent use.
 type TokenCache struct {
 	options TokenCacheOptions
 	turns   keylock.Locks[TokenRequest]

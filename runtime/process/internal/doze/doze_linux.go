@@ -20,9 +20,10 @@ import (
 // two that Exec adds. The arguments are those of this process, and have to be two. If the children
 // are to be killed with their parent, the caller is in the main thread.
 //
-// A sleeper blocks all signals and leaves them pending. Among these, the runtime of Go takes at once
-// those that end a program (SIGTERM, SIGINT, SIGHUP, SIGQUIT), so the caller has to ignore them. The
-// others stay pending until they are wanted, if this process was started by Blocked.
+// A sleeper blocks all signals and leaves them pending. When the program of Go starts, its runtime
+// acts at once on pending signals that end a program (SIGTERM, SIGINT, SIGHUP, SIGQUIT), so the
+// caller has to ignore these signals. Other signals stay pending until the program handles them, if
+// this process was started by Blocked.
 //
 // With an End the sleeper does not execute the program if it can end the container itself.
 //

@@ -44,8 +44,8 @@ const NapEnv = "KEELSON_SHIM_NAP"
 // Born is the NapEnv of a shim that has dozed since an agent has started its container.
 const Born = "born"
 
-// The signals from an agent to a shim. They are not SIGTERM or SIGINT, because every program of Go
-// can be ended by those before it handles signals, and a shim that dozes becomes one again.
+// The signals from an agent to a shim. They are not SIGTERM or SIGINT, which end a program of Go
+// that does not handle signals yet, such as a dozing shim that wakes up.
 const (
 	StopSignal = unix.SIGUSR2 // send the stop signal to the container
 	KillSignal = unix.SIGUSR1 // kill every process of the container

@@ -28,8 +28,7 @@ func afterForkInChild()
 // address at, in a copy of this process's memory. The steps end with an exit.
 //
 // The process is a copy of one thread of a Go program, and may therefore neither allocate memory
-// nor grow its stack: it does nothing but system calls. What it does is what the instructions of
-// package tiny do.
+// nor grow its stack: it makes only system calls, by the instructions of package tiny.
 //
 //go:noinline
 //go:norace

@@ -80,8 +80,8 @@ const (
 	lives = made - 1    // the process has prepared everything
 )
 
-// end adds what a process does that cannot execute its program: it writes the tiny.Failed, whose
-// address is given, to descriptors. It is the end of the stage.
+// end adds the last calls of the stage. A process that cannot execute its program writes the
+// tiny.Failed at the address failed to the descriptors to, and exits.
 func (s *stage) end(failed tiny.Arg, to ...tiny.Arg) {
 	s.Place(s.fail)
 	for _, fd := range to {
