@@ -1,19 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package keelson is a tour without code. keelson is the kubelet taken apart into packages that a
-// program imports and wires itself. This package contains only this text, and tests of the
-// repository's rules.
+// Package keelson describes the module and has no code. The module is the kubelet taken apart into
+// packages that a program imports and connects itself. The tests of this package check the rules of
+// the repository.
 //
 // # Users
 //
 //   - Authors of node agents for the edge run pods from a folder, without a
 //     cluster, a container engine or root. Start at README and docs/embedding.md.
-//   - Testers of node logic drive real node code in virtual time, inject faults
-//     and assert on outcomes. Start at runtime/fake and examples/nodeagent/nodetest.
-//   - Researchers of schedulers run many nodes with real node behaviour in one
-//     process. Start at docs/simulation.md.
+//   - Testers of node logic run the code of a node in virtual time, inject faults
+//     and check the results. Start at runtime/fake and examples/nodeagent/nodetest.
+//   - Researchers of schedulers run many nodes in one process, each with the
+//     behaviour of a real node. Start at docs/simulation.md.
 //
-// # The house in one picture
+// # The parts of a node
 //
 //	a folder, a URL, an API server, a bus
 //	            │ podconfig: one ordered stream of pod changes
@@ -21,19 +21,19 @@
 //	the loop ── gate: does the pod fit?        examples/nodeagent/node
 //	            │ podworkers: one call at a time for each pod
 //	            ▼
-//	podsync: the way of one pod                features of the node add to it
+//	podsync: the sync of one pod               features of the node add steps
 //	  │        │         │          │
 //	  │        │         │          └─ podstatus ──> statusmanager ──> API server
 //	  │        │         └─ prober: is the container healthy?
 //	  │        └─ volumemanager: what the containers mount
 //	  ▼
-//	runtime.Manager: plan, then act            imagegc deletes unused images beside it
+//	runtime.Manager: plan, then act            imagegc deletes unused images
 //	  │
 //	  ▼
 //	runtime/process, runtime/cri or runtime/fake
 //
-// A backend reports changed containers. podsync then asks podworkers for a sync of their pods. If a
-// backend has no events, its containers are listed up to five times a second.
+// A backend reports changed containers, and podsync then asks podworkers for a sync of their pods.
+// For a backend without events, podsync lists the containers one to five times a second.
 //
 // # The packages
 //
@@ -86,25 +86,25 @@
 // The folder docs has programs to start with, tables of the supported fields, and the differences
 // from the kubelet.
 //
-// # Arrows
+// # Imports
 //
 // The seven packages at the top (podconfig, podworkers, runtime, prober, volumemanager, imagegc,
 // statusmanager) are the parts. The parts do not import each other. They exchange *v1.Pod,
-// v1.PodStatus, types.UID, container IDs, and small structs of the receiving package. The caller
-// wires the parts. docs/embedding.md has an agent of parts alone in less than 60 lines.
+// v1.PodStatus, types.UID, container IDs, and small structs of the receiving package. The program
+// connects the parts. docs/embedding.md has an agent of parts alone in less than 60 lines.
 //
 // The root package of a part imports the standard library, k8s.io/api, k8s.io/apimachinery and zap,
-// and compiles at most 78 packages of other modules. Heavier requirements are in sub-packages, so
-// only programs that use them compile them. Tests beside this file check the import graph.
+// and compiles at most 78 packages of other modules. Larger dependencies are in sub-packages, so a
+// program compiles only the dependencies that it uses. Tests beside this file check the imports.
 //
 // # Common rules
 //
-//   - New(Options) validates its options and starts nothing. Run(ctx) returns after the end of ctx
-//     and of all goroutines that it began. The body of each loop is an exported step, so that a
+//   - New(Options) validates its options and starts no goroutine. Run(ctx) returns after ctx and
+//     all goroutines of Run have ended. The body of each loop is an exported step, so that a
 //     caller, a test or a simulator can drive a part without Run.
-//   - Time is package time, so everything runs under testing/synctest.
-//   - Nothing is global to the process, so many agents can run in a process.
-//   - Nothing is logged without a *zap.Logger. Invalid input is an error, not a panic.
+//   - The clock is package time, so every package runs under testing/synctest.
+//   - No state is global to the process, so a process can run many agents.
+//   - A package without a *zap.Logger logs nothing. Invalid input is an error, not a panic.
 //
 // # Versions
 //

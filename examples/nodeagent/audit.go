@@ -25,12 +25,12 @@ import (
 
 const auditUsage = `Usage: nodeagent audit [flags]
 
-Compares processes, mounts, folders, records and what the container runtime has
-with what should be, and lists what earlier agents have left behind. It changes
-nothing without --collect, and may run beside an agent; what an agent is just
-making or removing may be on its list then, so look twice.
+Lists the leftovers of earlier agents: processes, mounts, folders, records and
+objects of the container runtime that belong to no pod. Without --collect the audit
+changes nothing, and may run beside an agent. The list may then have objects that
+the agent is just creating or removing, so run the audit twice.
 
-The exit code is 0 if nothing is left, 1 if something is, and 2 if the audit failed.
+The exit code is 0 without leftovers, 1 with leftovers, and 2 if the audit failed.
 
 Flags:
 `

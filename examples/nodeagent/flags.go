@@ -97,10 +97,10 @@ const processEndpoint = "process"
 
 const usage = `Usage: nodeagent [PATH] [flags]
 
-Runs the pods whose manifests are in PATH, a folder or a file, and keeps them
-running. Add, edit or remove a manifest and the pods follow. Ctrl-C stops them.
-Pods may also come from a URL and from an API server. What these two said last is
-kept in ROOT-DIR, so that a node that starts without them runs what it ran.
+Runs the pods whose manifests are in PATH, a folder or a file. If you add, edit or
+remove a manifest, the agent changes the pods. Ctrl-C stops the pods.
+Pods may also come from a URL and from an API server. The agent keeps the last pods
+of these sources in ROOT-DIR, and starts them even without a connection.
 
 nodeagent ps, describe, logs, exec, cp, restart, apply, rm, events, top, images,
 history and rollback talk to a running agent; see their --help.

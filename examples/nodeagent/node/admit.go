@@ -45,8 +45,8 @@ func (a *Agent) admit(pod *v1.Pod) bool {
 	return false
 }
 
-// decide decides about a pod. Before the end of a pod, fields that the node cannot honour are a
-// reason for refusal. All other decisions are the gate's.
+// decide returns the decision about a pod. A pod with fields that the node cannot honour is
+// refused, unless the pod has ended. The gate decides about all other pods.
 func (a *Agent) decide(pod *v1.Pod) feature.AdmitResult {
 	reason := ReasonUnsupported
 	if os := pod.Spec.OS; os != nil && string(os.Name) != goruntime.GOOS {

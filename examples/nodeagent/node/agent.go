@@ -53,11 +53,11 @@ func New(opts Options) (*Agent, error) {
 	return a, a.wire()
 }
 
-// Run blocks until ctx ends. A source that fails is run again, see podconfig.Retry: the node goes on
-// with the pods that it has. At the end of ctx, Run handles the pods according to
-// Options.OnShutdown and returns when every call and goroutine has ended. Run can be called once.
-// After the failure of a source, the pods are left running. If another agent uses Root, the error
-// wraps ErrRootInUse and nothing has been started; see LockRoot.
+// Run blocks until ctx ends. Then Run stops or keeps the pods according to Options.OnShutdown, and
+// returns when every call and goroutine has ended. Run can be called once. After a failure, a
+// source is run again (podconfig.Retry), and its pods run on. If a SourceWrapper fails, Run returns
+// the error and leaves all pods running. If another agent uses Root, the error wraps ErrRootInUse
+// and Run has started nothing; see LockRoot.
 func (a *Agent) Run(ctx context.Context) error {
 	if a.state.ran.Swap(true) {
 		return errors.New("node: Run was called before")

@@ -13,8 +13,8 @@ import (
 
 // Census holds counts of pods, by the rules of the kubelet's metrics (1.36).
 type Census struct {
-	// Desired counts the pods that sources list. Active counts the desired pods that are neither
-	// over nor refused. The key is true for static pods.
+	// Desired counts the pods that sources list. Active counts the desired pods that have neither
+	// ended nor been refused. The key is true for static pods.
 	Desired, Active map[bool]int
 	// Mirrors are the mirror pods on the API server.
 	Mirrors int

@@ -22,8 +22,8 @@ type Cluster struct {
 	// Patcher writes the pods' statuses and deletes terminated pods that have a deletion timestamp.
 	// Defaults to none.
 	Patcher statusmanager.Patcher
-	// Coalesce returns how long a status may wait for the next: see statusmanager.Options. Defaults to
-	// statusmanager.CoalesceInit with 2 s.
+	// Coalesce returns how long a status may wait for the next status of its pod: see
+	// statusmanager.Options. Defaults to statusmanager.CoalesceInit with 2 s.
 	Coalesce func(statusmanager.Change) time.Duration
 	// Mirrors returns a writer of mirror pods for one namespace. Defaults to none.
 	Mirrors func(namespace string) mirror.Writer

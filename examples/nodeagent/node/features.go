@@ -194,7 +194,7 @@ func (a *Agent) extend(ctx context.Context, pod *v1.Pod, c *v1.Container, spec *
 	return nil
 }
 
-// checkNames returns an error if a feature has no name, or the name of another one.
+// checkNames returns an error if a feature has no name, or the name of another feature.
 func checkNames(features []feature.Feature) error {
 	seen := make(map[string]bool, len(features))
 	for _, f := range features {
@@ -255,8 +255,8 @@ func (a *Agent) newManager() (*runtime.Manager, error) {
 }
 
 // newKeyring returns the credentials for pulling images of containers and volumes: the pods'
-// imagePullSecrets, then Options.RegistryAuthFile, then Options.NodeKeyring. The keyring is nil if the
-// agent has none of these.
+// imagePullSecrets, then Options.RegistryAuthFile, then Options.NodeKeyring. The keyring is nil if
+// the agent has no source of credentials.
 func (a *Agent) newKeyring() (runtime.Keyring, error) {
 	opts := pullsecrets.Options{File: a.opts.RegistryAuthFile, Events: a.opts.Events, Trouble: func(err error) {
 		a.host.Log.Warn("an image is pulled without the node's credentials", zap.Error(err))

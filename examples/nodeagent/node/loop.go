@@ -146,8 +146,9 @@ func (a *Agent) change(pod *v1.Pod) {
 	a.update(kind, pod)
 }
 
-// reconcilePod handles a pod with a new status on the API server. The statuses of this agent return so. Other clients
-// set a terminal phase, see package declared, and the conditions of readiness gates.
+// reconcilePod handles a pod with a new status on the API server. Usually this agent has written
+// the status. Other clients set a terminal phase (see package declared) and the conditions of
+// readiness gates.
 func (a *Agent) reconcilePod(pod *v1.Pod) {
 	old, known := a.host.Desired(pod.UID)
 	a.host.SetDesired(pod)

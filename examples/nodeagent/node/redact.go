@@ -13,8 +13,8 @@ import (
 const redactedValue = "(redacted)"
 
 // redacted returns a copy of pod without the values of environment variables, which are often
-// secrets. Covered are all containers, and the manifest in the annotation of kubectl apply.
-// Unchanged parts are shared with pod.
+// secrets. The values of all containers are removed, and the manifest in the annotation of kubectl
+// apply. The copy shares unchanged parts with pod.
 func redacted(pod *v1.Pod) v1.Pod {
 	shown := *pod
 	shown.Spec.InitContainers = redactedContainers(pod.Spec.InitContainers)

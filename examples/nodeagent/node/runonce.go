@@ -56,12 +56,12 @@ type Result struct {
 
 // RunOnce runs the pods in the first snapshot of every source, and returns when each pod has
 // succeeded, failed or is up. A pod with restart policy Always is up when all of its containers run
-// and are ready. RunOnce waits for the end of other pods. Then the agent ends as Options.OnShutdown
-// says. Pods left by KeepPods go on without an agent, so their containers are not restarted.
+// and are ready. All other pods have to end. Then RunOnce stops or keeps the pods according to
+// Options.OnShutdown. Kept pods run without an agent, so their containers are not restarted.
 //
 // RunOnce replaces Run. It returns a result for every pod, sorted by namespace and name. The error
 // joins the errors of the results and of the agent. There are no results if a source does not
-// deliver in time, or if ctx ends before.
+// deliver its first snapshot in time, or if ctx ends before the first snapshots.
 //
 // RunOnce follows the kubelet's --runonce (up to 1.31). Differences: RunOnce waits for pods that
 // have to end, waits for readiness, retries failed syncs, and obeys ctx.
@@ -220,8 +220,8 @@ func (w *once) wait(ctx context.Context, ended <-chan struct{}) ([]Result, error
 // reasonInterrupted is the status reason of pods stopped at the end of the agent.
 const reasonInterrupted = "Terminated"
 
-// resultOf returns the result of a pod, and whether it is final. A reason, the error that ends the
-// waiting, makes every result final.
+// resultOf returns the result of a pod, and whether the result is final. With a reason, the error
+// that ends the waiting, every result is final.
 func (w *once) resultOf(pod *v1.Pod, reason error) (Result, bool) {
 	a, shallow := w.agent, *pod
 	shallow.Status = a.host.Status(pod)

@@ -9,7 +9,7 @@ import (
 	"github.com/keelson-dev/keelson/runtime/podstatus"
 )
 
-// previous sets in.Previous, the pod's last status, to include the status of a refusal.
+// previous sets in.Previous to the pod's last status, which may be the status of a refusal.
 func (a *Agent) previous(pod *v1.Pod, in *podstatus.Input) {
 	*in.Previous = a.host.Status(pod)
 }
@@ -29,8 +29,8 @@ func (a *Agent) publish(pod *v1.Pod, status v1.PodStatus) {
 
 // ended calls Ended of the features: no container of the pod runs, and the volumes are unmounted.
 //
-// If a static pod has another manifest under the same UID, and the manifest is refused, the features
-// receive the refused pod: the worker knows only the pod before.
+// If a static pod gets a new manifest under the same UID and the manifest is refused, the features
+// receive the refused pod. The worker knows only the pod of the old manifest.
 func (a *Agent) ended(pod *v1.Pod) {
 	if now := a.host.Listing(pod.UID); now.Refusal != nil && now.Desired != nil {
 		pod = now.Desired
@@ -54,8 +54,8 @@ func (a *Agent) refuse(pod *v1.Pod, reason, message string) {
 	a.host.TellRefusal(pod, reason, message)
 }
 
-// endUnlessWorked calls ended for a refused pod without a worker. For other pods the worker does
-// so.
+// endUnlessWorked calls ended for a refused pod without a worker. The worker of a pod calls ended
+// itself.
 func (a *Agent) endUnlessWorked(pod *v1.Pod) {
 	if _, worked := a.host.Workers.Info(pod.UID); !worked {
 		a.ended(pod)

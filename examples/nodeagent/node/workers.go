@@ -14,8 +14,8 @@ import (
 	"github.com/keelson-dev/keelson/runtime/podsync"
 )
 
-// podWorkers adapts the workers to podsync.Workers. A held pod counts as one with running
-// containers, and no pod counts as gone before every source has delivered its pods.
+// podWorkers adapts the workers to podsync.Workers. A held pod counts as a pod with running
+// containers. No pod counts as gone before every source has delivered its pods.
 type podWorkers struct {
 	*podworkers.Workers
 	host  *feature.Host
@@ -49,8 +49,8 @@ func (w podWorkers) ShouldPodRuntimeBeRemoved(uid types.UID) bool {
 }
 
 // ShouldPodContentBeRemoved implements podsync.Workers. The content of a pod stays until the pod
-// has left its source and the workers have forgotten it. An evicted pod must leave room: its content is
-// removed at its end.
+// has left its source and the workers have forgotten it. The content of an evicted pod is removed
+// when the pod ends, to free disk space.
 func (w podWorkers) ShouldPodContentBeRemoved(uid types.UID) bool {
 	_, wanted := w.host.Desired(uid)
 	info, known := w.Info(uid)

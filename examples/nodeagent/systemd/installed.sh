@@ -1,8 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
 #
-# After the installation of a package, or of another version: an agent that runs is
-# started again, and takes its pods over. No agent is started that did not run.
+# After the installation of a package, or of another version: a running agent is restarted and
+# adopts its pods. An agent that did not run is not started.
 set -e
 [ -d /run/systemd/system ] || exit 0
 systemctl daemon-reload

@@ -1,8 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
 #
-# After the removal of a package. dpkg passes "purge" if the configuration and the state
-# go as well; rpm has nothing like it.
+# After the removal of a package. dpkg passes "purge" to remove the configuration and the state, too.
+# rpm has no such removal.
 set -e
 if [ "$1" = purge ]; then
 	if grep -q ' /var/lib/keelson/' /proc/self/mounts; then

@@ -81,7 +81,8 @@ func fits(node *Node, used *Usage, own *Demand) (short []Shortage) {
 	return short
 }
 
-// capacity returns the node's amount of a requested resource, and whether requests are limited by it.
+// capacity returns the node's amount of a requested resource, and whether the amount limits
+// requests.
 func (n *Node) capacity(a amount) (amount int64, limited bool) {
 	if q, ok := n.Allocatable[a.name]; ok {
 		return count(a.name, q), true
@@ -97,8 +98,8 @@ func (n *Node) capacity(a amount) (amount int64, limited bool) {
 	return 0, true
 }
 
-// most is more than any node has of a resource. Larger requests count as most, so that a hundred
-// requests can be added without an overflow.
+// most is larger than the amount of any resource on a node. A larger request counts as most, so
+// that the sum of a hundred requests does not overflow.
 const most = 1 << 56
 
 // count returns q in a Shortage's units.

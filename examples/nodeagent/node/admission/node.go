@@ -22,8 +22,8 @@ type Node struct {
 	// UnsafeSysctls are the names of sysctls that pods may set in addition to the safe sysctls. A
 	// "*" at the end of a name matches any suffix.
 	UnsafeSysctls []string
-	// Assigned reports whether another part of the node counts an extended resource. Check then does
-	// not. Defaults to nil: Check counts every resource.
+	// Assigned reports whether another part of the node counts an extended resource. Check does not
+	// count such a resource. Defaults to nil: Check counts every resource.
 	Assigned func(v1.ResourceName) bool
 }
 

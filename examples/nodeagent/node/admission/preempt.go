@@ -13,13 +13,14 @@ import (
 	"github.com/keelson-dev/keelson/internal/podresources"
 )
 
-// MakeRoom decides about a pod that Check refuses. If resources are the only obstacle, and the pod
-// is critical, the pod can wait for the end of other pods. The caller stops the victims. victims is
-// empty if pods that are already ending free enough. In all other cases refused has the reasons to
-// refuse the pod. staying are the demands of the active pods that are not ending.
+// MakeRoom returns the pods to preempt for a pod that Check refuses. failures are the results of
+// Check, and staying are the demands of the active pods that are not ending. If refused is empty,
+// the caller stops the victims, and the pod waits for their end. victims is empty if pods that are
+// already ending free enough. refused has the reasons to refuse the pod if the pod is not critical,
+// if it lacks something other than resources, or if preemption cannot free enough.
 //
-// The victims are few, best-effort pods rather than burstable pods, and burstable pods rather than
-// guaranteed pods (kubelet 1.36).
+// MakeRoom chooses few victims: best-effort pods first, then burstable pods, then guaranteed pods,
+// as the kubelet (1.36) does.
 func MakeRoom(node *Node, own *Demand, failures []Failure, staying iter.Seq[*Demand]) (victims []*v1.Pod, refused []Failure) {
 	if !own.critical || slices.ContainsFunc(failures, func(f Failure) bool { return f.Shortage == nil }) {
 		return nil, failures

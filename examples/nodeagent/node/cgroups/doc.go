@@ -35,20 +35,21 @@
 // The weight of a pod's cgroup is the sum of the requests. The cgroup has a limit of cpu or memory if
 // every container has such a limit, or the pod itself. Overhead of the RuntimeClass is included.
 //
-// With Settings.ProtectsMemory and cgroup version 2, the requested memory of guaranteed pods is
-// memory.min, and that of burstable pods memory.low, also in the cgroups above: kubepods has the
-// sum of both as memory.min, and burstable the sum of its pods as memory.low (KEP-2570, 1.37).
+// With Settings.ProtectsMemory and cgroup version 2, memory.min of a guaranteed pod is the
+// requested memory, and memory.low of a burstable pod is the requested memory. memory.min of
+// kubepods is the sum over all these pods, and memory.low of burstable is the sum over its pods
+// (KEP-2570, 1.37).
 //
-// # A pod's way
+// # The cgroup of a pod
 //
 // The cgroup is made before the pod's sandbox. During a resize the cgroup has the larger of the old
 // and the new value of each resource. So the limits of the pod grow before the limits of the
-// containers, and shrink after them. The same holds for the cgroup of a pod that an earlier agent
-// started. The cgroup is removed when no container of the pod runs and the volumes of the pod are
-// unmounted. Processes that are still in the cgroup are killed.
+// containers, and shrink after them. A pod of an earlier agent is resized in the same way. The
+// cgroup is removed when no container of the pod runs and the volumes of the pod are unmounted.
+// Processes that are still in the cgroup are killed.
 //
-// If an agent without cgroups for pods has made the sandbox of a pod, its running containers stay in
-// their cgroups. Containers that start later are in the pod's cgroup.
+// If an agent without cgroups for pods has made the sandbox of a pod, the running containers of the
+// pod stay in their cgroups. Containers that start later are in the pod's cgroup.
 //
 // # Leftovers
 //
@@ -59,14 +60,15 @@
 //
 // # Goroutines
 //
-// Run, a function of the Feature, writes the cgroups of all pods and of the classes: each minute, and
-// when the sum of the requests changes. It removes leftovers.
+// Run, a function of the Feature, writes the cgroup of all pods and the cgroups of the classes,
+// every minute and when the sum of the requests changes. Run also removes leftovers.
 //
 // # Differences from the kubelet (1.36)
 //
 //   - Leftovers are found by records, see above.
 //   - The kubelet restarts the containers of a pod without a cgroup. This package does not.
-//   - The weight of burstable pods is written when it changes, beside the start of a pod.
+//   - The weight of the burstable class is written when it changes. The start of a pod does not
+//     wait.
 //   - With cgroup version 2, the weight is proportional to the cpu request, as in the kubelet. The
 //     weights that container runtimes give to containers are not.
 package cgroups

@@ -126,9 +126,9 @@ func (g *Groups) requested() map[v1.PodQOSClass]requests {
 	return all
 }
 
-// weigh writes the weights of the classes, and the protection of their memory. The cgroup of all pods
-// protects the memory of guaranteed and burstable pods: a protection is void without that of the
-// cgroups above.
+// weigh writes the weights of the classes, and the protection of their memory. The cgroup of all
+// pods protects the memory of guaranteed and burstable pods, too, because the kernel ignores a
+// protection that exceeds the protection of the cgroups above.
 func (g *Groups) weigh(asked map[v1.PodQOSClass]requests) error {
 	var err error
 	for class, path := range g.class {

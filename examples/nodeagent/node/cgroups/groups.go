@@ -140,9 +140,10 @@ func (g *Groups) Parent(pod *v1.Pod) string {
 	return path
 }
 
-// SetUp makes the cgroups of all pods and of the classes, and writes the values of the reserved ones.
-// It is called once, before the first pod. Values of the cgroup of all pods that the kernel refuses,
-// for example because the pods use more memory, are no error: Feature.Run tries again.
+// SetUp makes the cgroups of all pods and of the classes, and writes the values of the reserved
+// cgroups. Call SetUp once, before the first pod. If the kernel refuses a value of the cgroup of
+// all pods, for example because the pods use more memory, SetUp returns no error and Feature.Run
+// tries again.
 func (g *Groups) SetUp() error {
 	if len(g.root) > 0 {
 		root, err := g.path()

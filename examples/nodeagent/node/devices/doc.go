@@ -10,7 +10,7 @@
 //	}
 //	go manager.Follow(ctx, "example.com/gpu", plugin) // for each plug-in that registers
 //
-// # A pod's way
+// # From admission to the end of a pod
 //
 //  1. Admission reserves devices for all containers of the pod and calls no plug-in. If the plug-in
 //     of a known resource is away, the pod waits, see Options.Patience. If too few devices are
@@ -33,9 +33,10 @@
 //
 //   - Admission calls no plug-in, so that a slow plug-in does not hold up the other pods. The pod's own
 //     worker calls the plug-in and may wait for AllocateTimeout.
-//   - A pod that comes while the plug-in of a known resource is away waits for the plug-in, for
-//     Options.Patience at most (#125579, #133382). The kubelet fails the pod for ever.
-//   - A pod whose devices belong to a pod that is ending waits for the end of that pod.
+//   - A pod that is admitted while the plug-in of a known resource is away waits for the plug-in,
+//     for Options.Patience at most (#125579, #133382). In the kubelet the pod is Failed.
+//   - If only devices of an ending pod are left for a new pod, the new pod waits until they are
+//     free.
 //   - Devices are chosen in the order of their IDs instead of in random order.
 //   - A failure of GetPreferredAllocation is logged, and the choice is made without the plug-in.
 package devices

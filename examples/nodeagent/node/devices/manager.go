@@ -215,8 +215,8 @@ func (m *Manager) run(ctx context.Context) error {
 	}
 }
 
-// expire forgets the resources that are away for longer than the patience, and returns the time until
-// the next one.
+// expire forgets the resources that are away for longer than the patience, and returns the time
+// until the next resource expires.
 func (m *Manager) expire(now time.Time) (next time.Duration) {
 	next = time.Hour
 	var forgotten []string

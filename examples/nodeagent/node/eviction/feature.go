@@ -111,8 +111,8 @@ func (n *host) Evict(e pressure.Eviction) (done <-chan struct{}) {
 	return done
 }
 
-// isOver reports whether nothing is left to do for a pod: no container runs, its volumes are unmounted,
-// and what it has left in the container runtime may be removed.
+// isOver reports whether the worker has finished with a pod: no container runs, the volumes are
+// unmounted, and the pod's objects in the container runtime may be removed.
 func (n *host) isOver(uid types.UID) bool {
 	info, works := n.Workers.Info(uid)
 	return !works || info.Finished

@@ -37,8 +37,8 @@ type Observer interface {
 
 // Node has the pods to evict. The manager's goroutine calls the methods, one at a time.
 type Node interface {
-	// Active returns the pods that use the node: all except those that are over. The pods have the
-	// resources that the node has granted. They are shared, and are not modified.
+	// Active returns the pods that use the node: all except ended pods. The pods have the resources
+	// that the node has granted. They are shared, and are not modified.
 	Active() []*v1.Pod
 	// Limited returns the pods of Active with limits of local storage.
 	Limited() []*v1.Pod
@@ -49,8 +49,8 @@ type Node interface {
 	Reclaim(ctx context.Context, step pressure.Reclaim) error
 }
 
-// Hooks receive what the manager does. Each func may be nil, is called by the manager's goroutine,
-// and must not block.
+// Hooks report the actions of the manager. Each func may be nil, is called by the manager's
+// goroutine, and must not block.
 type Hooks struct {
 	// Conditions receives the true conditions of the node after a change.
 	Conditions func([]v1.NodeConditionType)

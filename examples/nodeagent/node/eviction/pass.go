@@ -16,10 +16,10 @@ import (
 	"github.com/keelson-dev/keelson/examples/nodeagent/node/pressure"
 )
 
-// Pass is one step of Run. It measures the node, publishes the conditions, evicts the pods that
-// exceed their own limits of local storage and, if there was none and a threshold is starved, frees
-// space and evicts one pod. Pass never waits for the end of a pod. The error is that of a measurement;
-// the conditions then stay, and no pod is evicted.
+// Pass is one step of Run. It measures the node, publishes the conditions, and evicts the pods that
+// exceed their own limits of local storage. If there is no such pod and a threshold is starved,
+// Pass frees space and evicts one pod. Pass never waits for the end of a pod. After a failed
+// measurement, Pass returns the error, leaves the conditions and evicts no pod.
 func (m *Manager) Pass(ctx context.Context, node Node) (pressure.Pass, error) {
 	levels, err := m.levels(ctx)
 	if err != nil {
@@ -69,7 +69,7 @@ func (m *Manager) levels(ctx context.Context) (Levels, error) {
 	return m.opts.Observer.Levels(ctx)
 }
 
-// usage measures the pods, except those that end already.
+// usage measures the pods that are not ending.
 func (m *Manager) usage(ctx context.Context, pods []*v1.Pod) ([]pressure.Usage, error) {
 	ctx, cancel := context.WithTimeout(ctx, measurePatience)
 	defer cancel()

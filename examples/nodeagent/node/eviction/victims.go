@@ -71,8 +71,8 @@ func (m *Manager) forgetEnded(now time.Time) {
 	}
 }
 
-// awaits reports whether the end of an earlier victim is awaited. A hard threshold shortens the grace
-// period of a victim of a soft one.
+// awaits reports whether the manager still waits for the end of an earlier victim. A hard threshold
+// shortens the grace period of a pod that was evicted for a soft threshold.
 func (m *Manager) awaits(node Node, t pressure.Threshold) (waits bool) {
 	for i := range m.victims {
 		v := &m.victims[i]

@@ -16,10 +16,10 @@
 //
 // # Goroutines
 //
-// The node's loop is one goroutine. It calls Check, ConfigUpdated, Housekeep and the methods of the Gate. The
-// worker goroutine of a pod calls Hook and Stopped, one call at a time for each pod. Published and
-// Ended are usually called by the worker; for a refused pod without a worker the loop calls them.
-// The node holds no lock during any of these calls.
+// The node's loop is one goroutine, which calls Check, ConfigUpdated, Housekeep and the methods of
+// the Gate. The worker goroutine of a pod calls the functions of Hook, Stopped, Published and
+// Ended, one call at a time for each pod. For a refused pod without a worker, the loop calls
+// Published and Ended. The node holds no lock during any of these calls.
 //
 // # Design decisions
 //

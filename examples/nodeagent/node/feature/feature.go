@@ -104,8 +104,8 @@ type Gate interface {
 	Allocated(pod *v1.Pod) *v1.Pod
 	// Changed receives a value when a new Admit call could return a different decision.
 	Changed() <-chan struct{}
-	// Reconsider processes the news and returns the waiting pods. The node then calls Admit for each
-	// waiting pod.
+	// Reconsider takes into account the facts since its last call, and returns the waiting pods.
+	// The node then calls Admit for each waiting pod.
 	Reconsider() (waiting []*v1.Pod)
 	// Resized grants pending resizes for which there is now room, and returns their pods.
 	Resized() []*v1.Pod

@@ -73,7 +73,7 @@ func (s *Slot[T]) Drop(uid types.UID) (last T) {
 }
 
 // All returns the stored values by pod UID, in no particular order, as of the call. If no value is
-// stored, the call takes no time in proportion to the pods.
+// stored, the time of the call does not depend on the number of pods.
 func (s *Slot[T]) All() iter.Seq2[types.UID, T] {
 	s.table.mu.RLock()
 	defer s.table.mu.RUnlock()

@@ -21,7 +21,7 @@ import (
 // Name is the name of the feature.
 const Name = "host-needs"
 
-// Options say what is checked.
+// Options select the checks.
 type Options struct {
 	// Root is the folder of the agent, which has the volumes of pods.
 	Root string
@@ -59,8 +59,7 @@ func isEnforcing(path string) bool {
 	return strings.HasPrefix(string(text), "Y")
 }
 
-// lacks returns the fields of a pod that ask for what the host lacks, each with the reason and only
-// once.
+// lacks returns the fields of a pod that the host cannot honour, each once and with the reason.
 func (o *Options) lacks(pod *v1.Pod) (fields []string) {
 	add := func(field, why string) {
 		if text := field + " (" + why + ")"; why != "" && !slices.Contains(fields, text) {

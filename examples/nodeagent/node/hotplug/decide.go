@@ -80,8 +80,9 @@ func Decide(p Policy, r Record, f Facts, now time.Time) (Record, Action) {
 	return r, Action{Start: true}
 }
 
-// Stopped returns the record after the containers were stopped. Each stop within calmTime of the one
-// before doubles the time that the devices have to be stable before the next start.
+// Stopped returns the record after the containers were stopped. If the last stop was less than
+// calmTime ago, Stopped doubles the time for which the devices have to be stable before the next
+// start.
 func (r Record) Stopped(now time.Time) Record {
 	if r.Restarted.IsZero() || now.Sub(r.Restarted) > calmTime {
 		r.Settle = settleTime
@@ -92,7 +93,7 @@ func (r Record) Stopped(now time.Time) Record {
 	return r
 }
 
-// wait returns how long the devices have to be stable still. The first start does not wait.
+// wait returns how much longer the devices have to be stable. The first start does not wait.
 func (r Record) wait(now time.Time) time.Duration {
 	if r.Restarted.IsZero() && (r.Has == Facts{}) {
 		return 0

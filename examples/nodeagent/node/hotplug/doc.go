@@ -12,10 +12,10 @@
 // /dev/serial/by-id/NAME. A pod without the annotation behaves as on a kubelet.
 //
 // If a device is missing at the start of a pod, the pod waits, and an event with the reason
-// DeviceUnplugged names the device. A link out of /dev and a link to another kind of file count as
-// missing. All containers of the pod are stopped and started together, in a new sandbox, so that a
-// runtime grants the new device number and no longer the old one. Decide has the rules, and is
-// pure.
+// DeviceUnplugged names the device. A link out of /dev or to another kind of file counts as a
+// missing device. All containers of the pod are stopped and started together, in a new sandbox, so
+// that a runtime grants the new device number and no longer the old number. The pure function
+// Decide has the rules.
 //
 // # Limits
 //

@@ -7,14 +7,15 @@
 //
 // The function node.Options.Features receives the host, and returns links.
 //
-// A container has its link from its creation until its record is removed. Broken links to logs of the
-// node are removed at the start and after each change. Everything else in the folder stays.
+// A container has a link from its creation until its record is removed. Broken links to logs of the
+// node are removed at the start and after each change. All other files in the folder stay.
 //
 // # Differences from the kubelet
 //
-//   - Links of containers are removed with the container's record, also if its log stays for a while.
-//   - The folder may be changed. A link cannot lead out of the folder of logs, and its name not out
-//     of the folder of links, whatever the runtime reports.
+//   - The link of a container is removed with the container's record, even if the log stays for a
+//     while.
+//   - The folder of links is an option. Whatever the runtime reports, a link leads to a file in the
+//     folder of logs, and its name stays in the folder of links.
 package loglinks
 
 import (

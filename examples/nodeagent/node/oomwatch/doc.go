@@ -11,8 +11,8 @@
 // pid: N". A process that is killed at the limit of a cgroup is no event of the node: the status of its
 // container says OOMKilled.
 //
-// The function Run of the Feature reads the kernel's log, /dev/kmsg, in its own goroutine. Without the
-// permission to read the log, Run logs that and ends.
+// The function Run of the Feature reads the kernel's log, /dev/kmsg, in its own goroutine. Without
+// the permission to read /dev/kmsg, Run logs the error and ends.
 //
 // # Differences from the kubelet (1.36)
 //

@@ -32,9 +32,10 @@
 //
 // # Limits
 //
-// 64 connections are open at most, further clients wait. Together the clients make 100 calls a second,
-// after the first 10, and have 100 watches; further calls fail with the code ResourceExhausted. If a
-// client does not read an event for 30 s, the connection of the client is closed.
+// At most 64 connections are open, and further clients wait. All clients together may make 10 calls
+// at once and 100 calls a second, and have 100 watches. Further calls fail with the code
+// ResourceExhausted. If a client does not read an event for 30 s, the connection of the client is
+// closed.
 //
 // # Differences from the kubelet (1.36)
 //

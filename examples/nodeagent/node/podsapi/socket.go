@@ -133,7 +133,8 @@ func listen(path string) (net.Listener, error) {
 	return listener, nil
 }
 
-// allowed returns the error of a call that is too early or one of too many.
+// allowed returns an error for a call before the sources have delivered their pods, or beyond the
+// limit of calls.
 func (s *server) allowed() error {
 	switch {
 	case !s.calls.Allow():

@@ -49,7 +49,8 @@ func (s *server) watch(ctx context.Context, send func(*api.WatchPodsEvent) error
 	}
 }
 
-// join adds a set that is told of changes, unless there are enough.
+// join adds a set that receives the changed pods. It reports whether there were less than
+// maxWatchers.
 func (s *server) join(changed *dirty.Set) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()

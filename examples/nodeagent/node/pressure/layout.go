@@ -7,8 +7,8 @@ type Layout struct {
 	// ImagesApart: images have a file system of their own. Writable layers of containers are beside
 	// the images unless ContainersApart is set.
 	ImagesApart bool
-	// ContainersApart: writable layers are on another file system than the images: on that of volumes
-	// and logs.
+	// ContainersApart: writable layers are not on the file system of the images, but on the file
+	// system of volumes and logs.
 	ContainersApart bool
 }
 

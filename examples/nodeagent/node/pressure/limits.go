@@ -31,9 +31,9 @@ func HasLimits(pod *v1.Pod) bool {
 		slices.ContainsFunc(pod.Spec.Volumes, func(v v1.Volume) bool { return sizeLimit(&v) != nil })
 }
 
-// OverLimit returns the evictions of the pods that use more local storage than they may: more than
-// the sizeLimit of an emptyDir, than the ephemeral-storage limits of all containers together, or
-// than that of a regular container. The first limit of a pod counts. Critical pods stay.
+// OverLimit returns the evictions of the pods that exceed a limit of local storage: the sizeLimit
+// of an emptyDir, the sum of the containers' ephemeral-storage limits, or the limit of a regular
+// container. The first exceeded limit is the cause. Critical pods are not evicted.
 func OverLimit(all []Usage) (evictions []Eviction) {
 	for i := range all {
 		u := &all[i]

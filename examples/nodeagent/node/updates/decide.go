@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// Reasons of events. The history of a unit uses some of the words, too.
+// Reasons of events. The history of a unit uses some of these reasons.
 const (
 	EventStaging        = "UpdateStaging"
 	EventBlocked        = "UpdateBlocked"
@@ -36,7 +36,7 @@ const maxRestarts = 2
 
 // Facts are the observations from which Decide computes the next state of a unit.
 type Facts struct {
-	// Started is true in the first call of an agent.
+	// Started is true in the first call of Decide after the start of an agent.
 	Started bool
 	// Boot identifies the boot of the machine, "" if it is unknown.
 	Boot string

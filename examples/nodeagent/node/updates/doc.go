@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package updates replaces pods by newer versions in transactions: the images of the next version
-// are present before the running version is touched, a gate decides about the next version, and
-// otherwise the last good version comes back by itself.
+// Package updates replaces pods by newer versions in transactions. The images of the next version
+// are fetched before the running version is stopped. Then the next version has to pass a gate. If
+// it fails, the last good version is started again.
 //
 //	u, err := updates.New(updates.Options{Default: updates.Transactional})
 //	if err != nil {
@@ -23,13 +23,14 @@
 //     a single node.
 //  2. Call Problem for manifests that cannot be read, if the source can tell (podconfig/file can).
 //     Then a manifest that is faulty at the start of the agent does not remove its pod.
-//  3. Call Poke after a request of Rollback by another program.
-//  4. Set node.Options.OnShutdown to KeepPods if the end of the agent is no end of the pods.
+//  3. Call Poke after another program has called Rollback.
+//  4. Set node.Options.OnShutdown to KeepPods if the pods run on after the end of the agent.
 //
 // # The states of a unit
 //
-// A unit is a pod, or the pods with the same AnnotationGroup. Its version is the hash of the pods'
-// content. UIDs and numbers of the source are not part of the hash.
+// A unit is a pod, or the pods with the same AnnotationGroup. The version of a unit is a hash of
+// the names, labels, annotations and specs of its pods. UIDs and resource versions are not part of
+// the hash.
 //
 //	           another version is listed        all images are present      no hold
 //	Steady ─────────────────────────────► Staging ──────────────────► Staged ──────► Proving
@@ -47,11 +48,12 @@
 // # Order of writes
 //
 // The rename of the record is the only commit. The manifests of a version are on the disk before a
-// record names them, and a record is on the disk before the node is told to run another version. If
-// the disk is full, a unit stays in its phase and is tried again after 10 s, and the good version
-// runs on; a rollback needs no write. A reserve of 64 KiB is given up for the record first. If a
-// record is damaged, the newest version has to pass its gate again, and the version before counts as
-// good. A record of a newer agent is left alone, and its good version runs.
+// record names them, and a record is on the disk before the node is told to run another version. On
+// a full disk, the store first deletes a reserve of 64 KiB. If the record still cannot be written,
+// the unit stays in its phase, the good version runs on, and the write is tried again after 10 s. A
+// rollback needs no write. If a record is damaged, the newest version has to pass its gate again,
+// and the version before counts as good. A record of a newer agent is not changed, and its good
+// version runs.
 //
 // # Goroutines
 //

@@ -94,8 +94,8 @@ func (h PodHealth) Observe(status *v1.PodStatus, now time.Time) PodHealth {
 	return h
 }
 
-// again returns the health of a pod that a further version adopts unchanged: restarts and times
-// count from now.
+// again returns the health of an unchanged pod under a new version: restarts and times count from
+// now.
 func (h PodHealth) again(now time.Time) PodHealth {
 	h.allowed = h.counts
 	h.ready, h.stuck = since(time.Time{}, !h.ready.IsZero(), now), since(time.Time{}, !h.stuck.IsZero(), now)

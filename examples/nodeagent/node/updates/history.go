@@ -47,10 +47,10 @@ func Units(dir string) ([]Unit, error) {
 	return units, nil
 }
 
-// Rollback asks the present or the next agent of dir to run an earlier version of a unit. hash is
-// the beginning of the version's hash; "" means the version before the good version, and during an
-// update the good version. The version passes its gate like any update. It stays until the manifest
-// changes. Rollback returns the hash.
+// Rollback asks the present or the next agent of dir to run an earlier version of a unit, and
+// returns the hash of the version. hash is the beginning of that hash. With "", Rollback chooses
+// the good version during an update, and otherwise the version before the good version. The version
+// has to pass its gate like any update, and runs until the manifest changes.
 func Rollback(dir string, u Unit, hash string) (string, error) {
 	if hash == "" {
 		switch u.Record.Phase {

@@ -238,7 +238,7 @@ func (k *keeper) takeDirty(now time.Time) (units []*managed) {
 	return units
 }
 
-// flush submits the changed pods. The first snapshot of the source becomes a snapshot.
+// flush submits the changed pods. After the first snapshot of the source, flush submits a snapshot.
 func (k *keeper) flush(ctx context.Context, out podconfig.Sink) error {
 	var fresh []*v1.Pod
 	var gone []types.UID

@@ -137,7 +137,8 @@ func (m *managed) prepare(now time.Time) bool {
 	return true
 }
 
-// conclude follows a turn that has begun with the reason before, and has ended with err.
+// conclude finishes a turn. before is the Reason of the record before the turn, and err is the
+// error of the turn.
 func (m *managed) conclude(before string, err error, now time.Time) {
 	if err != nil {
 		m.again = now.Add(saveRetry)

@@ -135,8 +135,9 @@ func (r *Record) mayRunUnsaved() bool {
 	return r.Good == "" || r.Phase == RollingBack || r.Phase == Degraded
 }
 
-// isFirstTry reports whether r needs no record on the disk, where stored is: the first version of a unit
-// is in Proving. Without a record, the next agent begins with the version that the source lists, too.
+// isFirstTry reports whether r need not be written, because the first version of a unit is in
+// Proving. stored is the record on the disk. Without a record, the next agent, too, begins with the
+// version that the source lists.
 func (r *Record) isFirstTry(stored *Record) bool {
 	return stored.Phase == Empty && r.Phase == Proving && r.Good == "" && r.Pick == ""
 }

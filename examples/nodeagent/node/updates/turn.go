@@ -31,7 +31,7 @@ func (u *unit) turn(w world, now time.Time) error {
 	return t.err
 }
 
-// turn is the turn of a unit among those of others.
+// turn is the turn of one of several units.
 type turn struct {
 	*unit
 	world

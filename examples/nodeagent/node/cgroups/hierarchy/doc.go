@@ -5,7 +5,7 @@
 //
 //	writer, err := hierarchy.New(cgroups.Cgroupfs)
 //
-// On a machine with version 1, a cgroup is made in the hierarchies of all controllers, and in that of
-// version 2 if that is mounted, too. On a machine with version 2 only, the controllers are enabled in the
-// parents of a cgroup.
+// On a machine with version 1, a cgroup is made in the hierarchies of all controllers, and also in
+// the hierarchy of version 2, if it is mounted. On a machine with version 2 only, the controllers
+// are enabled in the parents of a cgroup.
 package hierarchy

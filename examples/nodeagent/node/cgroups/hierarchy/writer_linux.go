@@ -269,7 +269,7 @@ func (w *Writer) Kill(ctx context.Context, name string) error {
 	return fmt.Errorf("processes %v were killed and do not end: %w", w.processes(name), cgroups.ErrBusy)
 }
 
-// kill kills a process if it is in the cgroup. Meanwhile another process may have the number.
+// kill kills the process pid, unless the number now belongs to a process outside the cgroup.
 func (w *Writer) kill(name string, pid int) {
 	fd, err := unix.PidfdOpen(pid, 0)
 	if err != nil {

@@ -103,7 +103,8 @@ func removeSockets(dir string) error {
 	return err
 }
 
-// Serve answers plug-ins until ctx ends and all plug-ins have been left. It can be called once.
+// Serve answers plug-ins until ctx has ended and all connections to plug-ins are closed. It can be
+// called once.
 func (s *Server) Serve(ctx context.Context) error {
 	s.mu.Lock()
 	s.mu.serving = ctx

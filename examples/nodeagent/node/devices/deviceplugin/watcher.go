@@ -37,7 +37,8 @@ const (
 
 // Handler serves the plug-ins of one type.
 type Handler interface {
-	// Validate returns an error for a plug-in that the node cannot use. The plug-in receives its text.
+	// Validate returns an error for a plug-in that the node cannot use. The plug-in receives the
+	// text of the error.
 	Validate(name string, versions []string) error
 	// Serves connects to the plug-in at a socket, calls isReady once, and uses the plug-in until ctx
 	// or the connection ends. The cause of ctx is devices.ErrUnregistered if the plug-in's socket was
@@ -101,8 +102,9 @@ func NewWatcher(dir string, o WatcherOptions) (*Watcher, error) {
 	return &Watcher{dir: dir, opts: o, known: map[string]*socket{}}, nil
 }
 
-// Run registers plug-ins until ctx ends and all plug-ins have been left. It can be called once. The
-// folder is read after each hint, and every 30 seconds for sockets in folders below it.
+// Run registers plug-ins until ctx has ended and all connections to plug-ins are closed. It can be
+// called once. The folder is read after each hint, and every 30 seconds for sockets in its
+// subfolders.
 func (w *Watcher) Run(ctx context.Context) error {
 	defer w.wait.Wait()
 	var hints <-chan struct{}

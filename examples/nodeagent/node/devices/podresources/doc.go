@@ -11,7 +11,7 @@
 // Package devices provides the devices. The node has no managers for processors, memory and dynamic
 // resources, so these fields are empty.
 //
-// As in the kubelet (1.36), a List has the active pods, each with its sidecars and regular containers;
-// only root can open the socket; and beyond 100 calls a second, after ten at once, calls fail with the
-// code ResourceExhausted.
+// As in the kubelet (1.36), List returns the active pods, each with its sidecars and regular
+// containers. Only root can open the socket. Clients may make ten calls at once and 100 calls a
+// second; further calls fail with the code ResourceExhausted.
 package podresources

@@ -14,12 +14,13 @@ import (
 // Memory is the file of stalls of the whole machine for memory.
 const Memory = "/proc/pressure/memory"
 
-// triggers are 70 ms of stall of some task in a second, and the same in two seconds, which needs no
-// CAP_SYS_RESOURCE. The kernel reports at most one event in this time.
+// triggers are tried in order: a stall of some task for 70 ms within one second, or for 140 ms
+// within two seconds. Only the second trigger needs no CAP_SYS_RESOURCE. The kernel reports at most
+// one event within this time.
 var triggers = []string{"some 70000 1000000\x00", "some 140000 2000000\x00"}
 
-// Watch returns a channel that receives after a stall, and holds one value at most. The error is that
-// of the file: the kernel has no PSI, or the process may not use triggers.
+// Watch returns a channel that receives after a stall, and holds one value at most. Watch returns
+// an error if the kernel has no PSI, or if the process may not use triggers.
 func Watch(ctx context.Context, path string) (<-chan struct{}, error) {
 	// No os.File: Go's poller would consume the events of the file.
 	file, err := unix.Open(path, unix.O_RDWR|unix.O_NONBLOCK|unix.O_CLOEXEC, 0)
@@ -35,7 +36,8 @@ func Watch(ctx context.Context, path string) (<-chan struct{}, error) {
 		unix.Close(file)
 		return nil, fmt.Errorf("%s: set a trigger: %w", path, err)
 	}
-	// Go's poller knows no priority events. It waits for an epoll that waits for the event.
+	// Go's poller knows no priority events. So the poller waits for an epoll set, and the epoll set
+	// waits for the event.
 	set, err := unix.EpollCreate1(unix.EPOLL_CLOEXEC)
 	if err == nil {
 		err = unix.EpollCtl(set, unix.EPOLL_CTL_ADD, file, &unix.EpollEvent{Events: unix.EPOLLPRI})

@@ -41,7 +41,7 @@ func (g *Gate) ran(pod *v1.Pod) bool {
 	return g.former.Get(pod.UID) || pod.Status.StartTime != nil && !podfacts.IsTerminal(pod.Status.Phase)
 }
 
-// Admit implements feature.Gate. A pod that is over is admitted without a place.
+// Admit implements feature.Gate. A pod that has ended is admitted without a place.
 func (g *Gate) Admit(pod *v1.Pod) feature.AdmitResult {
 	own := admission.DemandOf(pod)
 	d := g.decide(own)
@@ -142,8 +142,8 @@ func (g *Gate) heldSince(uid types.UID) time.Time {
 	return time.Now()
 }
 
-// preempt ends a pod to make room for a critical pod. The exit codes of the containers decide between
-// Succeeded and Failed, as in the kubelet (1.36). A static pod has no such end, and is Failed.
+// preempt ends a pod to make room for a critical pod. The exit codes of the containers decide
+// between Succeeded and Failed, as in the kubelet (1.36). A static pod is always Failed.
 func (g *Gate) preempt(victim, critical *v1.Pod) {
 	g.host.Log.Warn("pod is preempted", feature.PodField(victim), zap.String("for", critical.Namespace+"/"+critical.Name))
 	g.host.Event(victim, v1.EventTypeWarning, admission.ReasonPreempted, admission.MessagePreempted)

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package restartmemory keeps data for the next agent that the runtime does not have: the readiness
-// of the containers of static pods. Without it, a restart of the agent takes every probed static
-// pod out of service until its first probe (kubernetes#133579). The readiness of other pods is
-// known to the API server or the checkpoint.
+// Package restartmemory stores the readiness of the containers of static pods for the next agent,
+// because the runtime does not store it. Without the package, a restart of the agent takes every
+// probed static pod out of service until its first probe (kubernetes#133579). The readiness of
+// other pods is stored by the API server or in the checkpoint.
 //
 // The file refers to container instances by container ID, so an entry cannot become wrong later.
 package restartmemory
