@@ -87,9 +87,10 @@ func isUsable(ip netip.Addr) bool {
 // lookUpPatience limits the look-up of the node's name.
 const lookUpPatience = 2 * time.Second
 
-// hostIPs returns the node's addresses, which are also those of pods on the host's network: those of
-// --node-ip, on a node of a cluster the one that the kubelet chooses, and elsewhere the first of each
-// family. Without a network it returns 127.0.0.1, so that probes still have an address.
+// hostIPs returns the node's addresses, which pods on the host's network have, too. These are the
+// addresses of --node-ip. Without the flag, a node of a cluster has the address that a kubelet
+// chooses, and another node has the first address of each family. Without a network, hostIPs
+// returns 127.0.0.1, so that probes still have an address.
 func (f *flags) hostIPs(ctx context.Context) []string {
 	local := interfaceAddresses()
 	ips := f.addresses.given
@@ -113,9 +114,10 @@ func (f *flags) hostIPs(ctx context.Context) []string {
 	return texts
 }
 
-// chooseAddress returns a usable address of an interface, as the kubelet (1.36) chooses it: the
-// first of the node's name, of the preferred family if there is one, or else that of the default route,
-// or else any. The zero Addr means there is none.
+// chooseAddress returns a usable address of an interface, like the kubelet (1.36): an address of
+// the node's name, otherwise the address of the default route, otherwise any address. Of several
+// addresses, the first of the preferred family is chosen. The zero Addr means that there is no
+// usable address.
 func chooseAddress(local, named, routes []netip.Addr, ipv6 bool) netip.Addr {
 	for _, list := range [][]netip.Addr{named, routes, local} {
 		list = slices.Clone(list)
@@ -149,8 +151,8 @@ func interfaceAddresses() (all []netip.Addr) {
 	return all
 }
 
-// routeAddresses returns the source addresses of packets to other networks. The connections send
-// nothing; their destinations are addresses for documentation.
+// routeAddresses returns the source addresses of packets to other networks. Its connections send no
+// packet, and their destinations are addresses that are reserved for documentation.
 func routeAddresses() (all []netip.Addr) {
 	for _, to := range []string{"192.0.2.1:9", "[2001:db8::1]:9"} {
 		c, err := net.Dial("udp", to)

@@ -106,7 +106,7 @@ func (l *limits) Set(text string) error {
 type evictor struct {
 	manager *eviction.Manager
 	node    string
-	joins   bool   // the node belongs to a cluster, which wants to know about its memory
+	joins   bool   // the node belongs to a cluster
 	changed func() // called after a change of the conditions, by the agent's Run
 }
 

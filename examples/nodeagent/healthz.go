@@ -13,8 +13,8 @@ import (
 	"github.com/keelson-dev/keelson/examples/nodeagent/nodeserver"
 )
 
-// newHealthz listens on --healthz-port and returns the function that serves /healthz there until its
-// context ends. kubeadm waits for that endpoint.
+// newHealthz listens on --healthz-port and returns the function that serves /healthz there until
+// its context ends. kubeadm waits for the endpoint.
 func newHealthz(ctx context.Context, f flags, parts serverParts) (func(context.Context), error) {
 	if f.server.healthzPort == 0 {
 		return func(context.Context) {}, nil

@@ -10,9 +10,9 @@ import (
 	"github.com/keelson-dev/keelson/volumemanager/plugins/mount"
 )
 
-// hostNeeds returns the feature that refuses pods that need what the host lacks. The process
-// backend itself refuses AppArmor and Bidirectional mounts, and with --lenient runs containers
-// without their profiles.
+// hostNeeds returns the feature hostneeds, which refuses pods with needs that the host cannot meet.
+// The process backend itself refuses AppArmor and Bidirectional mounts, and with --lenient runs
+// containers without their profiles.
 func hostNeeds(f flags) func(*feature.Host) []feature.Feature {
 	o := hostneeds.Options{Root: f.root}
 	if f.endpoint != processEndpoint {

@@ -14,14 +14,15 @@ import (
 	"k8s.io/klog/v2"
 )
 
-// receiveKlog sends the messages that packages of Kubernetes log through klog to the agent's log. The
-// destination of klog is global, so the program sets it, before another goroutine logs. Most messages
-// are about clients of --port, which have been told: they are debug messages here.
+// receiveKlog sends the messages that packages of Kubernetes log through klog to the agent's log,
+// as debug messages. Most of them repeat errors that clients of --port have received as answers.
+// The destination of klog is global, so the program sets it, before another goroutine logs.
 func receiveKlog(log *zap.Logger, v *verbosity) {
 	klog.SetLoggerWithOptions(logr.New(klogSink{log.Named("klog").Sugar(), &v.n}), klog.ContextualLogger(true))
 }
 
-// setKlogVerbosity makes packages that ask klog itself log as detailed messages.
+// setKlogVerbosity sets the verbosity of klog itself, because some packages ask klog whether to
+// log.
 func setKlogVerbosity(n int) {
 	var level klog.Level
 	_ = level.Set(strconv.Itoa(n)) // it is a number

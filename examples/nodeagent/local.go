@@ -100,7 +100,7 @@ func (l *local) apply(opts *node.Options) {
 	}
 }
 
-// poke tells clients of changes of the pods.
+// poke tells the clients that pods may have changed.
 func (l *local) poke() {
 	if l != nil {
 		l.api.Poke()

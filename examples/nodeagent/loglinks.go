@@ -27,8 +27,8 @@ func (l *linkFlags) register(set *pflag.FlagSet) {
 // kubeletLogs and kubeletLinks are the folders of a kubelet, which log collectors know.
 const kubeletLogs, kubeletLinks = "/var/log/pods", "/var/log/containers"
 
-// complete sets the folder of links: a program in place of a kubelet, with the kubelet's folder of logs,
-// has the kubelet's.
+// complete sets the folder of links. By default, a program that replaces a kubelet and has the
+// kubelet's folder of logs uses the kubelet's folder of links.
 func (l *linkFlags) complete(program, logs string) (err error) {
 	switch {
 	case l.dir == "none" || l.dir == "" && !(isKubelet(program) && logs == kubeletLogs):

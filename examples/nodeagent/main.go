@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Command nodeagent runs Kubernetes pods from a folder of manifests. By default each container is a
-// process of the host: without a cluster, a container engine or root privileges.
+// process of the host, so the command needs no cluster, no container engine and no root.
 //
 //	go run ./examples/nodeagent examples/manifests
 //
-// As root, it can use the containers of a container runtime:
+// As root, nodeagent can run the containers with a container runtime:
 //
 //	nodeagent examples/manifests --container-runtime-endpoint unix:///run/containerd/containerd.sock
 //
-// Package node, in the folder below, contains the agent itself. This command parses flags, connects
-// package node with a runtime, sources and an API server, and serves HTTP.
+// The agent itself is package node, in the folder node. This command parses flags, connects package
+// node with a runtime, sources and an API server, and serves HTTP.
 package main
 
 import (

@@ -119,7 +119,7 @@ func (o *objectFolder) file(name string) *objectFile {
 	return f
 }
 
-// say logs a change of a file's problem.
+// say logs the problem of a file, or its end, if the problem has changed.
 func (o *objectFolder) say(name string, err error) {
 	f, text := o.file(name), ""
 	if err != nil {

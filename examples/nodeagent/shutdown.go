@@ -81,8 +81,8 @@ func (s *shutdownFlags) classes() ([]shutdown.Class, error) {
 	return classes, nil
 }
 
-// follow watches for SIGUSR1, which makes the end of the agent stop its pods in spite of --keep-pods. A
-// package that is removed sends the signal.
+// follow watches for SIGUSR1. After the signal, the agent stops its pods when it ends, in spite of
+// --keep-pods. The removal of a deb or rpm package sends the signal.
 func (s *shutdownFlags) follow(log *zap.Logger) {
 	asked := make(chan os.Signal, 1)
 	signal.Notify(asked, syscall.SIGUSR1)

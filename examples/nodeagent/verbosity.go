@@ -10,7 +10,7 @@ import (
 )
 
 // verbosity is the value of -v, which requests on --port may change. It implements
-// zapcore.LevelEnabler: zap's own level brings a handler of HTTP, which a small node has no use for.
+// zapcore.LevelEnabler. zap.AtomicLevel would link an HTTP handler that a small node does not use.
 type verbosity struct{ n atomic.Int32 }
 
 func newVerbosity(n int) *verbosity {

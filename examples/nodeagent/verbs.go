@@ -224,8 +224,8 @@ func restartPod(ctx context.Context, c *call) error {
 	return err
 }
 
-// readManifest returns the text of --filename, and the name of its pod. It sets the namespace. For
-// several documents or another kind, isPod is false, and the name is that of the file.
+// readManifest returns the text of --filename and the name of its pod, and sets the namespace. For
+// several documents or another kind, isPod is false, and name is the name of the file.
 func (c *call) readManifest() (text []byte, name string, isPod bool, err error) {
 	if c.file == "-" {
 		text, err = io.ReadAll(c.in)
@@ -260,7 +260,7 @@ func (c *call) readManifest() (text []byte, name string, isPod bool, err error) 
 	return text, head.Name, true, nil
 }
 
-// sendManifest writes or removes a manifest of any kinds. done is printed with its name.
+// sendManifest writes or removes a manifest of any kinds, and then prints done and the name.
 func (c *call) sendManifest(ctx context.Context, method string, text []byte, name, done string) error {
 	err := c.send(ctx, request{method: method, path: localapi.ManifestPath(url.PathEscape(name)), body: strings.NewReader(string(text))})
 	if status, ok := errors.AsType[*statusError](err); ok && status.Code == http.StatusNotFound && method == http.MethodPut {

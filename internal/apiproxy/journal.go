@@ -23,7 +23,7 @@ type Call struct {
 	Forwarded time.Time
 }
 
-// journal is all calls since the last reset, in the order of their coming.
+// journal is all calls since the last reset, in the order of arrival.
 type journal struct {
 	mu struct {
 		sync.Mutex

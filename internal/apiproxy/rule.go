@@ -106,7 +106,7 @@ func (rs rules) take(req Request) []*injected {
 // with returns the rules and r.
 func (rs rules) with(r *injected) rules { return append(slices.Clip(rs), r) }
 
-// without returns the rules but r.
+// without returns the rules without r.
 func (rs rules) without(r *injected) rules {
 	return slices.DeleteFunc(slices.Clone(rs), func(other *injected) bool { return other == r })
 }

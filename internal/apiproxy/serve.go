@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// maxBody is more than an API server takes.
+// maxBody is larger than any body that an API server accepts.
 const maxBody = 16 << 20
 
 // serve applies the rules to a request.

@@ -59,8 +59,8 @@ func findBinaries(dir string, controllers ...string) (binaries, error) {
 	return b, nil
 }
 
-// failOrSkip ends t if there was an error: as skipped if an API server is
-// unavailable and may be.
+// failOrSkip ends t if err is not nil. If err is an ErrUnavailable and the environment allows it, t
+// is skipped. Otherwise t fails.
 func failOrSkip(t testing.TB, err error) {
 	t.Helper()
 	testneed.SkipOrFail(t, "the API server", err, ErrUnavailable, RequireVariable)

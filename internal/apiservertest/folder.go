@@ -51,8 +51,7 @@ func lockFile(name string, flag int) (*os.File, error) {
 	return f, nil
 }
 
-// sweep removes the folders below parent whose processes have died. Folders that cannot be removed,
-// because another user owns the folder, stay.
+// sweep removes the folders below parent whose processes have died. Folders of other users stay.
 func sweep(parent string) {
 	locks, err := filepath.Glob(filepath.Join(parent, folderPrefix+"*", "lock"))
 	if err != nil {

@@ -43,8 +43,7 @@ func (s *Server) CreateNamespace(ctx context.Context, name string) error {
 	return err
 }
 
-// creators is how many creations are under way at a time: more make two cores no
-// faster.
+// creators is the number of concurrent creations. More would not be faster on two cores.
 const creators = 8
 
 // CreatePods creates pods, several at a time, and returns the created pods, in the order of the

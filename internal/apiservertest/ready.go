@@ -56,7 +56,7 @@ func (s *Server) waitReady(ctx context.Context, exited ...<-chan struct{}) error
 
 // get requests path from kube-apiserver and returns an error unless the status is 200.
 func (s *Server) get(ctx context.Context, path string) error {
-	// Where the server hangs, a new request may do better.
+	// If the server does not answer, the next request may succeed.
 	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
 	defer cancel()
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, s.URL+path, nil)

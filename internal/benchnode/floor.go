@@ -103,7 +103,7 @@ func (f *floor) remove(ctx context.Context, p *floorPod) error {
 	return errors.Join(err, removeErr)
 }
 
-// many starts n pods, so many at a time, and returns when all run.
+// many starts n pods, atOnce of them at a time, and returns when all run.
 func (f *floor) many(ctx context.Context, n, atOnce int) (time.Duration, error) {
 	pods, errs := make([]*floorPod, n), make([]error, n)
 	names := make([]string, n)

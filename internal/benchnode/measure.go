@@ -14,7 +14,8 @@ import (
 	"time"
 )
 
-// onePod: from the manifest, respectively the decision, to the process.
+// onePod measures the start of a pod: from the manifest (for the floor: from the decision) to the
+// process.
 func onePod(rounds int) measurement {
 	m := measurement{name: "manifest written → process runs", goal: "≤ 1.2 ×"}
 	m.do = func(ctx context.Context, f *floor, n *node) error {
@@ -53,7 +54,7 @@ func onePod(rounds int) measurement {
 	return m
 }
 
-// restartOne: from the kill to the first replacement process.
+// restartOne measures a restart: from the kill of the process to the next process.
 func restartOne(rounds int) measurement {
 	m := measurement{name: "process killed → runs again", goal: "≤ 1.5 ×"}
 	m.do = func(ctx context.Context, f *floor, n *node) error {
@@ -104,7 +105,8 @@ func restartOne(rounds int) measurement {
 	return m
 }
 
-// removeOne: a process that ignores SIGTERM, with a grace period of one second.
+// removeOne measures the removal of a pod whose process ignores SIGTERM, with a grace period of one
+// second.
 func removeOne(rounds int) measurement {
 	m := measurement{name: "manifest removed → process gone (grace 1 s)", goal: "≤ 1.2 s"}
 	m.do = func(ctx context.Context, _ *floor, n *node) error {
@@ -131,7 +133,8 @@ func removeOne(rounds int) measurement {
 	return m
 }
 
-// updateOne: how long no version of a pod runs during an update, from the end of the process to the next one.
+// updateOne measures the time of an update in which no version of the pod runs: from the end of the
+// old process to the start of the new process.
 func updateOne(rounds int) measurement {
 	m := measurement{name: "update: no process runs", goal: "≤ 1 × stop and start"}
 	m.do = func(ctx context.Context, f *floor, n *node) error {
@@ -265,7 +268,7 @@ func (n *node) removeMany(ctx context.Context, pods int) error {
 	return nil
 }
 
-// many writes so many manifests and returns when all their processes run.
+// many writes the manifests of that many pods and returns when all their processes run.
 func (n *node) many(ctx context.Context, pods int) (time.Duration, error) {
 	began := time.Now()
 	for i := range pods {

@@ -53,8 +53,8 @@ func (o *agentOptions) root() string {
 	return filepath.Join(o.dir, "root")
 }
 
-// cgroup returns the cgroup that holds those of the pods. Upstream's specs of nodes have a namespace of
-// their own.
+// cgroup returns the parent of the pods' cgroups. Upstream's specs of nodes run in a cgroup
+// namespace of their own.
 func (o *agentOptions) cgroup() string {
 	if o.node {
 		return "/"
@@ -62,8 +62,9 @@ func (o *agentOptions) cgroup() string {
 	return "/" + filepath.Base(o.dir)
 }
 
-// configuration is the file that both agents read. The pods have their cgroups below one of the node, because the
-// kubelet removes the cgroups of unknown pods, which may belong to other programs.
+// configuration is the file that both agents read. The cgroups of the pods are below a cgroup of
+// the node, because the kubelet removes the cgroups of unknown pods, which may belong to other
+// programs.
 var configuration = template.Must(template.New("").Parse(`apiVersion: kubelet.config.k8s.io/v1beta1
 kind: KubeletConfiguration
 {{if .Node}}authentication: {anonymous: {enabled: true}, webhook: {enabled: false}}
@@ -219,8 +220,8 @@ func cgroupRoots(name string) []string {
 	return roots
 }
 
-// isHierarchy reports whether a folder is a mounted hierarchy. systemd leaves empty folders for the
-// others.
+// isHierarchy reports whether a folder is a mounted hierarchy. systemd leaves empty folders for
+// hierarchies that are not mounted.
 func isHierarchy(dir string) bool {
 	var fs unix.Statfs_t
 	return unix.Statfs(dir, &fs) == nil && (fs.Type == unix.CGROUP_SUPER_MAGIC || fs.Type == unix.CGROUP2_SUPER_MAGIC)
@@ -236,7 +237,7 @@ func makeCgroups(name string) error {
 	return nil
 }
 
-// removeCgroups removes a cgroup of all hierarchies with those below it.
+// removeCgroups removes a cgroup, with the cgroups below, from all hierarchies.
 func removeCgroups(name string) error {
 	for _, root := range cgroupRoots(name) {
 		var children []string
@@ -270,8 +271,9 @@ func removeNode(dir string) error {
 	return errors.Join(os.RemoveAll(dir), os.RemoveAll(diskOf(dir)))
 }
 
-// overcommit is the setting of the kernel with which a program may allocate more memory than the machine
-// has. A spec about nodes does so. The kubelet sets 1; the node agent leaves this to the administrator.
+// overcommit is a setting of the kernel. With 1, a program may allocate more memory than the
+// machine has, as one of the specs of nodes does. The kubelet sets 1. The node agent leaves the
+// setting to the administrator.
 const overcommit = "/proc/sys/vm/overcommit_memory"
 
 // systemFiles are settings of the kernel that a kubelet changes: contents by path.

@@ -71,7 +71,8 @@ func cgroupsOfThis() (map[string]string, error) {
 	return all, err
 }
 
-// mountCgroups mounts the hierarchies again, whose roots are then those of this namespace.
+// mountCgroups mounts the hierarchies again, so that their roots are the roots of this cgroup
+// namespace.
 func mountCgroups() error {
 	for _, root := range cgroupRoots("") {
 		hierarchy := filepath.Clean(root)

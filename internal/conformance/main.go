@@ -17,9 +17,9 @@
 // With -eviction, the command records the scenario of eviction.sh in the same way: pods on a node that
 // runs out of memory, disk, inodes and process IDs. The list eviction.txt has the lines that may differ.
 //
-// With -stats, the command runs 100 pods on a node of each agent. It prints the processor time that each
-// agent needs to measure them for the usual readers, and the fields of the Summary API that only the
-// kubelet fills.
+// With -stats, the command runs 100 pods on a node of each agent. It prints the processor time that
+// each agent needs to measure the pods for the usual readers, and the fields of the Summary API
+// that only the kubelet fills.
 //
 // With -node, the command runs upstream's specs of nodes, e2e_node.test, about evictions, statistics,
 // cgroups and devices. The node has a disk and a cgroup namespace of its own, and a stand-in for

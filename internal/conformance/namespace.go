@@ -19,7 +19,8 @@ import (
 // insideVariable is set in the process that has its own namespaces.
 const insideVariable = "KEELSON_CONFORMANCE_INSIDE"
 
-// errInside is returned if the process in the namespace failed, which has printed the reason.
+// errInside is returned if the process in the namespace failed. That process has printed the
+// reason.
 var errInside = errors.New("failed")
 
 // hidden are folders that a kubelet uses regardless of its configuration.

@@ -19,15 +19,15 @@ import (
 // corednsVariable names the program CoreDNS.
 const corednsVariable = "KEELSON_COREDNS"
 
-// Addresses of a cluster: its only machine, and its DNS server as pods have it.
+// Addresses of a cluster: of its only machine, and of the DNS server in the resolv.conf of pods.
 var (
 	machine    = net.IPv4(10, 99, 0, 1)
 	dnsService = net.IPv4(10, 0, 0, 10)
 )
 
-// prepareNetwork gives the network namespace of this process the address of the machine. The default
-// route leads nowhere: it is needed for packets to the addresses of services, whose destination
-// kube-proxy's rules replace only after the route was found.
+// prepareNetwork gives the network namespace of this process the address of the machine, and a
+// default route that leads nowhere. Packets to the addresses of services need the route, because
+// kube-proxy's rules replace their destination only after the kernel has found a route.
 func prepareNetwork(ctx context.Context) error {
 	const bridge = "keelson"
 	for _, args := range [][]string{
@@ -57,7 +57,8 @@ const corefile = `.:53 {
 }
 `
 
-// dnsObjects are the service kube-dns, whose endpoint is the machine: the addresses of both.
+// dnsObjects are the service kube-dns and its endpoint, the machine. The parameters are the
+// addresses of both.
 const dnsObjects = `apiVersion: v1
 kind: Service
 metadata: {name: kube-dns, namespace: kube-system}
@@ -109,8 +110,8 @@ func (c *cluster) startService(program, log string, args ...string) error {
 	return nil
 }
 
-// apply applies the objects in text, which is written to a file of the node's folder. It waits until
-// the API server accepts them, because the namespace comes later than the server.
+// apply writes text to a file in the node's folder and applies its objects. apply waits until the
+// API server accepts the objects, because the server creates their namespace after its start.
 func (c *cluster) apply(ctx context.Context, name, text string) error {
 	file := filepath.Join(c.dir, name)
 	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {

@@ -29,7 +29,8 @@ const (
 	registryAddress = "127.0.0.1:5000"
 	// samplePluginVariable names the program of the image sample-device-plugin.
 	samplePluginVariable = "KEELSON_SAMPLE_DEVICE_PLUGIN"
-	// samplePluginImage is the image in the manifests of the specs, which is not among those of the suite.
+	// samplePluginImage is an image in the manifests of the specs. The suite does not list the
+	// image.
 	samplePluginImage = registry + "e2e-test-images/sample-device-plugin:1.7"
 )
 
@@ -49,7 +50,7 @@ func mountNode(dir string) error {
 }
 
 // startRegistry serves the images to the container runtime, because the specs of nodes pull images
-// that are there.
+// that the node has already.
 func (c *cluster) startRegistry(images []containerdtest.Image) error {
 	served := slices.Clone(images)
 	for i := range served {

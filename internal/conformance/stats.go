@@ -42,7 +42,7 @@ var statsReaders = []struct {
 	{"metrics/cadvisor", 30 * time.Second},
 }
 
-// statsDeployment is the pods of the measurement: their number.
+// statsDeployment creates the pods of the measurement. Its parameter is their number.
 const statsDeployment = `apiVersion: apps/v1
 kind: Deployment
 metadata: {name: measured}
@@ -154,7 +154,7 @@ func (c *cluster) costOf(ctx context.Context, settle time.Duration, work func(co
 	return after - before, err
 }
 
-// readStats reads like all readers for statsTime.
+// readStats sends the requests of all readers for statsTime.
 func readStats(ctx context.Context, client rest.Interface) error {
 	const tick = 15 * time.Second // divides all intervals
 	for at := time.Duration(0); at < statsTime; at += tick {

@@ -170,7 +170,8 @@ func (c *CRIO) launch(program string) error {
 		return err
 	}
 	defer log.Close()
-	// CRI-O limits huge pages if the kernel can, and runc cannot if no cgroup of them is mounted.
+	// CRI-O limits huge pages if /proc/cgroups has hugetlb. runc then fails unless the hierarchy is
+	// mounted.
 	hide := ":"
 	if _, err := os.Stat("/sys/fs/cgroup/hugetlb"); err != nil {
 		hide = "grep -v ^hugetlb /proc/cgroups > cgroups && mount --bind cgroups /proc/cgroups"

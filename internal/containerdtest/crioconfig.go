@@ -60,7 +60,7 @@ type crioLayout struct {
 
 func (l crioLayout) Socket() string { return filepath.Join(l.dir, "crio.sock") }
 
-// registries is in the home folder of CRI-O.
+// registries returns the path of the file with the registries, in the home folder of CRI-O.
 func (l crioLayout) registries() string {
 	return filepath.Join(l.dir, ".config", "containers", "registries.conf")
 }

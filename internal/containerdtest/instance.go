@@ -90,8 +90,8 @@ func Start(t testing.TB, opts Options) *Instance {
 	return i
 }
 
-// failOrSkip ends t if there was an error: as skipped if containerd is
-// unavailable and may be.
+// failOrSkip ends t if err is not nil. If err is an ErrUnavailable and the environment allows it, t
+// is skipped. Otherwise t fails.
 func failOrSkip(t testing.TB, err error) {
 	t.Helper()
 	testneed.SkipOrFail(t, "containerd", err, ErrUnavailable, RequireVariable)
@@ -305,8 +305,8 @@ func (i *Instance) Import(ctx context.Context, images ...Image) error {
 	return nil
 }
 
-// Mirror sends pulls of host's images to the registries at addresses, the first that answers, which
-// speak plain HTTP. containerd reads the setting at every pull.
+// Mirror sends pulls of host's images to the first registry of addresses that answers. The
+// registries speak plain HTTP. containerd reads the setting at every pull.
 func (i *Instance) Mirror(host string, addresses ...string) error {
 	dir := filepath.Join(i.layout.Hosts(), host)
 	var text strings.Builder

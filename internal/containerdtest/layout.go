@@ -32,8 +32,8 @@ type layout struct {
 
 // newLayout returns the layout of the instance in dir with the given slot, which must be less than
 // maxSlots. A subnet has 2,046 addresses, so that an address is not used again while the kernel's
-// neighbour table still has the hardware address of its last pod: a connection to the next pod takes
-// more than ten seconds then.
+// neighbour table still has the hardware address of its last pod. Otherwise a connection to the
+// next pod would take more than ten seconds.
 func newLayout(dir string, slot int) layout {
 	return layout{
 		dir: dir, Pause: PauseImage, Snapshotter: "overlayfs",

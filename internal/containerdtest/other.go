@@ -7,7 +7,7 @@ package containerdtest
 // PIDs are the processes of an instance; always empty on this system.
 type PIDs struct{ Containerd, Shims, Containers []int }
 
-// PIDs returns nothing: there is no instance but on Linux.
+// PIDs returns nothing, because instances exist only on Linux.
 func (i *Instance) PIDs() PIDs { return PIDs{} }
 
 func removeInstance(layout) error { return nil }

@@ -20,8 +20,8 @@ const (
 	maxSlots = 32
 )
 
-// slot is the right to one bridge and subnet while its file is locked. The kernel unlocks the file
-// when the process dies. The file contains the path of the slot's folder.
+// slot is the right to use one bridge and one subnet, as long as its file is locked. The kernel
+// unlocks the file when the process dies. The file contains the path of the slot's folder.
 type slot struct {
 	number int
 	file   *os.File

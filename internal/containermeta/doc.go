@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package containermeta holds the labels, annotations and hash of containers and sandboxes. The
-// kubelet uses the same, so that each agent can take over the containers of the other agent.
+// Package containermeta holds the labels, annotations and hash of containers and sandboxes. They
+// equal the kubelet's, so that each agent can take over the containers of the other agent.
 package containermeta
 
 // Labels of every sandbox and container.

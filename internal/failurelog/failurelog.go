@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package failurelog logs a failure that repeats once.
+// Package failurelog logs a repeated failure only once.
 package failurelog
 
 import "go.uber.org/zap"

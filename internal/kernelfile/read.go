@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package kernelfile reads files of /proc and /sys, which are small and many.
+// Package kernelfile reads many small files of /proc and /sys with few system calls.
 package kernelfile
 
 import (
@@ -54,8 +54,9 @@ func Append(buffer []byte, path string) ([]byte, error) {
 // maxNumber is the size of the largest file with a number.
 const maxNumber = 32
 
-// Value returns the number that is a file, 0 for another text, and false if the file cannot be read
-// or is empty. Unlike Append, Value reads once, because the kernel gives a number as a whole.
+// Value returns the number in a file, or 0 if the file has another text. ok is false if the file
+// cannot be read or is empty. Unlike Append, Value reads once, because the kernel returns a number
+// as a whole.
 func Value(path string) (n uint64, ok bool) {
 	fd, err := unix.Open(path, unix.O_RDONLY|unix.O_CLOEXEC, 0)
 	if err != nil {

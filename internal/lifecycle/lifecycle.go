@@ -3,7 +3,8 @@
 // Package lifecycle defines the stages of a value that runs once.
 package lifecycle
 
-// Stage is where a value stands. Run advances the stage; a stage never moves back.
+// Stage says whether Run of a value was not called yet, runs, or has returned. A stage never moves
+// back.
 type Stage uint8
 
 // The stages, in their order.

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package podfacts derives facts from a pod object alone. All parts use the same functions, because a pod considered
-// static by one part only would be lost between both.
+// Package podfacts derives facts from a pod object alone. All parts use the same functions. If only
+// one of two parts considered a pod static, neither part would handle the pod.
 package podfacts
 
 import v1 "k8s.io/api/core/v1"
@@ -31,7 +31,7 @@ func StaticName(pod *v1.Pod) string {
 	return pod.Name + "_" + pod.Namespace
 }
 
-// IsMirror reports whether pod is the API server's picture of a static pod.
+// IsMirror reports whether pod is a mirror pod: the API server's copy of a static pod.
 func IsMirror(pod *v1.Pod) bool {
 	_, ok := pod.Annotations[AnnotationMirror]
 	return ok

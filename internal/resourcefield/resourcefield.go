@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package resourcefield evaluates resourceFieldRef. Environment variables and downwardAPI
-// volumes give the same answer, since both ask here.
+// Package resourcefield evaluates resourceFieldRef, for environment variables and for downwardAPI
+// volumes.
 package resourcefield
 
 import (

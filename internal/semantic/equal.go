@@ -18,9 +18,9 @@ import (
 // Equal reports whether two API objects are semantically equal: nil equals empty, 1000m equals 1,
 // and a time is the same in every zone. Parts that both objects share are not compared.
 //
-// The result equals equality.Semantic.DeepEqual, which takes eight times as long on a typical pod
-// and allocates 29 KB (reflect.DeepEqual: three times and 11 KB). Both guard against cycles, which
-// an API object cannot have.
+// The result equals equality.Semantic.DeepEqual. On a typical pod, equality.Semantic.DeepEqual
+// takes eight times as long and allocates 29 KB, and reflect.DeepEqual takes three times as long
+// and allocates 11 KB. Both guard against cycles, which an API object cannot have.
 func Equal[T any](a, b *T) bool {
 	return sameValue(reflect.ValueOf(a).Elem(), reflect.ValueOf(b).Elem())
 }

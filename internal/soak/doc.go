@@ -9,10 +9,10 @@
 //
 // # Sources of truth
 //
-// Neither the agent nor containerd is believed. Each container runs the program of package witness.
-// The program writes a [Record] of its start and of its end, holds a lock while running, and checks
-// its volumes continuously. The tests also sample the agent's /pods, the CRI's lists and /proc. The
-// ledger in the tests checks these rules:
+// The tests trust neither the agent nor containerd. Each container runs the program of package
+// witness. The program writes a [Record] of its start and of its end, holds a lock while running,
+// and checks its volumes continuously. The tests also sample the agent's /pods, the CRI's lists and
+// /proc. The ledger in the tests checks these rules:
 //
 //  1. Never two instances of a container: a second instance finds the lock taken, even by an
 //     earlier pod of the same name.
@@ -20,8 +20,8 @@
 //     was seen to be gone, the pod starts nothing.
 //  3. The latest spec wins: after a generation has started, no earlier generation starts, and in
 //     the end the last generation runs.
-//  4. Terminations are final: a Succeeded or Failed pod stays so and starts nothing; a container of
-//     a pod with restart policy Never starts once.
+//  4. Terminations are final: a Succeeded or Failed pod keeps its phase and starts no container,
+//     and a container of a pod with restart policy Never starts once.
 //  5. Every exit is reported once, always with the exit code of the program. Restart counts never
 //     fall. At every pause the restart count equals the number of starts, and the last exit is the
 //     newest.

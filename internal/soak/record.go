@@ -32,7 +32,7 @@ const (
 	WitnessFailed Event = "WITNESS-FAILED" // the program itself failed
 )
 
-// IsFault reports whether the event must never be.
+// IsFault reports whether the event must never happen.
 func (e Event) IsFault() bool {
 	switch e {
 	case Started, Asked, Ended, Hooked, Saw:

@@ -10,7 +10,7 @@ import (
 	"github.com/keelson-dev/keelson/podconfig"
 )
 
-// Log messages about a source that failed, and about its first change afterwards.
+// Log messages about the failure of a source, and about its first change after the failure.
 const (
 	SourceProblem     = "configuration source failed; it is started again"
 	SourceProblemOver = "configuration source works again"

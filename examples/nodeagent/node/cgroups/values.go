@@ -41,7 +41,7 @@ type Settings struct {
 	ProtectsMemory bool
 }
 
-// ForPod returns the values of a pod's cgroup, from its resources as they were granted.
+// ForPod returns the values of a pod's cgroup. pod has the granted resources.
 func ForPod(pod *v1.Pod, s Settings) Values {
 	v := Values{CPUShares: podresources.MinShares, CPUQuota: Unlimited, Memory: Unlimited, PIDs: Unlimited}
 	if s.PodPIDs > 0 {

@@ -149,9 +149,10 @@ func (h *Host) Fail(pod *v1.Pod, f Failure) {
 	}
 }
 
-// apply makes the status Failed unless it already has a terminal phase with another reason. With
-// ByExit, apply leaves the phase to the containers. A pod that has then failed gets the reason; it has
-// the condition since it was stopped, unlike a pod that had failed before. apply is idempotent.
+// apply makes the status Failed, with the reason, unless the pod has ended for another reason. With
+// ByExit the exit codes decide about the phase, and a Failed pod gets the reason. A pod that was
+// Failed without the condition had failed before Host.Fail, and is not changed. apply is
+// idempotent.
 func (f Failure) apply(status *v1.PodStatus) {
 	over := podfacts.IsTerminal(status.Phase)
 	has := f.Condition != nil && slices.ContainsFunc(status.Conditions, func(c v1.PodCondition) bool {

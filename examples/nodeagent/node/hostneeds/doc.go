@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package hostneeds refuses new pods that need something of the host that the host lacks: AppArmor,
-// a seccomp profile, or a shared mount. Without the package the containers of such a pod are never
-// created, and the pod waits.
+// Package hostneeds refuses new pods that need AppArmor, a seccomp profile or a shared mount that
+// the host does not have. Without the package, such a pod waits, and its containers are never
+// created.
 //
 //	features := func(*feature.Host) []feature.Feature {
 //		return []feature.Feature{hostneeds.New(hostneeds.Options{

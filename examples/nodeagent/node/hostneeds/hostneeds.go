@@ -49,8 +49,8 @@ func New(o Options) feature.Feature {
 // HasAppArmor reports whether the kernel of this machine enforces profiles of AppArmor.
 func HasAppArmor() bool { return isEnforcing("/sys/module/apparmor/parameters/enabled") }
 
-// isEnforcing reads the kernel's parameter. If it cannot be read for another reason than its
-// absence, the container runtime decides.
+// isEnforcing reads the kernel's parameter. If the parameter exists and cannot be read, isEnforcing
+// returns true, and the container runtime decides.
 func isEnforcing(path string) bool {
 	text, err := os.ReadFile(path)
 	if err != nil {

@@ -26,7 +26,7 @@ import (
 type GC struct {
 	Images imagegc.ImageService
 	// InUse returns the images of all containers, including containers of other programs. The
-	// images of pods that are not over, and of their image volumes, are added.
+	// feature adds the images and image volumes of pods that have not ended.
 	InUse  imagegc.InUse
 	Disk   imagegc.DiskUsage
 	Policy imagegc.Policy

@@ -98,7 +98,7 @@ func (l *links) run(ctx context.Context) error {
 	}
 }
 
-// pass makes the folder right. An error is repeated with the next change.
+// pass removes and makes links as needed. After an error, the next change leads to another pass.
 func (l *links) pass() error {
 	if err := os.MkdirAll(l.Dir, 0o755); err != nil {
 		return err

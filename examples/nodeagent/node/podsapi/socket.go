@@ -48,8 +48,8 @@ type socket struct {
 	api.UnimplementedPodsServer
 }
 
-// run serves the socket until ctx ends. An error is logged and repeated: the node runs its pods
-// without this feature, too.
+// run serves the socket until ctx ends. After an error, run logs the error and tries again, because
+// the node can run its pods without this feature.
 func (s *socket) run(ctx context.Context) error {
 	failures := failurelog.Log{Logger: s.log, Failed: "the pods API is not served", Recovered: "the pods API is served again"}
 	for {

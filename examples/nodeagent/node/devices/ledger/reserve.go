@@ -159,7 +159,7 @@ func (l *Ledger) arrange(pod *v1.Pod, kept map[Slot]*Holding, at Slot, preferred
 	return nil
 }
 
-// isIn returns a function that reports whether a device is one of all.
+// isIn returns a function that reports whether a device is in all.
 func isIn(all []Device) func(Device) bool {
 	return func(d Device) bool { return slices.ContainsFunc(all, func(x Device) bool { return x.ID == d.ID }) }
 }

@@ -124,9 +124,9 @@ func (m *mirrors) reconcile(ctx context.Context) (right bool) {
 	return right
 }
 
-// outlived reports whether a mirror pod shows the end of a container that waits or runs again,
-// because the static pod was removed and applied again, or another agent runs the pod again. The
-// published status does not show the end, because the new container has not run yet.
+// outlived reports whether a mirror pod shows the end of a container that waits or runs again: the
+// static pod was removed and applied again, or another agent runs the pod again. The status of the
+// static pod no longer shows this end.
 func (m *mirrors) outlived(static, shown *v1.Pod) bool {
 	if m.told == nil {
 		return false

@@ -115,8 +115,8 @@ func (p apiPods) Pod(uid types.UID) (*v1.Pod, bool) {
 	return pod, ok
 }
 
-// Mirror implements statusmanager.Pods. The mirror pod of another manifest of the same name is not the pod's: its
-// containers and their ends are others.
+// Mirror implements statusmanager.Pods. A mirror pod of another manifest with the same name does
+// not count, because it shows other containers.
 func (p apiPods) Mirror(static types.UID) (*v1.Pod, bool) {
 	pod, ok := p.index.Get(static)
 	if !ok {
