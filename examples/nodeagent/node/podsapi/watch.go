@@ -49,7 +49,7 @@ func (s *server) watch(ctx context.Context, send func(*api.WatchPodsEvent) error
 	}
 }
 
-// join adds a set that receives the changed pods. It reports whether there were less than
+// join adds a set that receives the changed pods. It reports whether there were fewer than
 // maxWatchers.
 func (s *server) join(changed *dirty.Set) bool {
 	s.mu.Lock()
