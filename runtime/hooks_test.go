@@ -288,3 +288,19 @@ func TestHooksRefuseWhatTheyCannotDo(t *testing.T) {
 		require.Equal(t, c.unsupported, errors.Is(err, runtime.ErrUnsupported), name)
 	}
 }
+
+// A container that an edited pod does not have any more is stopped with its own hook.
+func TestARemovedContainerHasItsOwnHook(t *testing.T) {
+	inBubble(t, func(n *node) {
+		log := &hookLog{}
+		n.restart(runtime.Options{Hooks: log})
+		pod := newPod(hooked("kept", nil, execHandler("flush", "kept")), hooked("gone", nil, execHandler("flush", "gone")))
+		n.mustSync(pod)
+		edited := pod.DeepCopy()
+		edited.Spec.Containers = edited.Spec.Containers[:1]
+		n.mustSync(edited)
+		require.Len(n, log.calls, 1)
+		require.Equal(n, execHandler("flush", "gone"), log.calls[0].Handler)
+		require.Equal(n, "gone", log.calls[0].Container.Name)
+	})
+}

@@ -51,7 +51,11 @@ func (m *Manager) KillPod(ctx context.Context, req KillRequest) Result {
 func (m *Manager) stopPod(ctx context.Context, pod *v1.Pod, req *KillRequest) Result {
 	r := Result{Status: req.Status}
 	if r.Status == nil {
-		if m.observe(ctx, &r, string(pod.UID), pod.UID, true); r.err != nil {
+		name := string(pod.UID)
+		if req.Pod != nil {
+			name = podName(pod)
+		}
+		if m.observe(ctx, &r, name, pod.UID, true); r.err != nil {
 			return r
 		}
 	}

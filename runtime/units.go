@@ -183,7 +183,7 @@ func (c *crew) look(ctx context.Context) {
 		side.images = p.m.images.forPass(p.req)
 	}
 	for _, k := range actions.Kill {
-		if ref, _ := Find(p.pod, k.Name); ref.Group == GroupRegular && c.free(k.Name) && !k.Remove {
+		if ref, ok := Find(p.pod, k.Name); ok && ref.Group == GroupRegular && c.free(k.Name) && !k.Remove {
 			side.actions.Kill = append(side.actions.Kill, k)
 		}
 	}
@@ -333,8 +333,11 @@ func (p *pass) isStillDue(ctx context.Context, u *unit) bool {
 const planLasts = time.Second
 
 func (p *pass) killUnit(ctx context.Context, u *unit, c *ContainerStatus) bool {
-	ref, _ := Find(p.pod, c.Name)
-	k := kill{pod: p.pod, container: ref.Container(p.pod), instance: c, podIPs: p.status.addressesOf(c), reason: u.kill.Reason, message: u.kill.Message}
+	pod, container := restorePod(p.status, c) // the pod may have no such container any more
+	if ref, ok := Find(p.pod, c.Name); ok {
+		pod, container = p.pod, ref.Container(p.pod)
+	}
+	k := kill{pod: pod, container: container, instance: c, podIPs: p.status.addressesOf(c), reason: u.kill.Reason, message: u.kill.Message}
 	if u.kill.Reason == killRestartAll {
 		zero := minGracePeriod
 		k.override, k.skipHook = &zero, true

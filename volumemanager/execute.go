@@ -75,7 +75,7 @@ func (e executor) setUp(ctx context.Context, o *operation) outcome {
 		// The volume is mounted but not ready: it must be torn down.
 		grown.err = Uncertain(grown.err)
 		return grown
-	case afterMount(o.was(found), found, out.err) == StateNotMounted:
+	case out.err != nil && afterMount(o.was(found), found, out.err) == StateNotMounted:
 		// Nothing of the volume is left, so the record is not needed.
 		out.err = keepClass(out.err, e.records.removeMount(o.place))
 	}
@@ -148,7 +148,7 @@ func (e executor) mountDevice(ctx context.Context, o *operation) error {
 		return Transient(fmt.Errorf("write the device record: %w", err))
 	}
 	err := mounter.MountDevice(ctx, o.device)
-	if afterMount(o.state, o.found, err) == StateNotMounted {
+	if err != nil && afterMount(o.state, o.found, err) == StateNotMounted {
 		err = keepClass(err, e.records.removeDevice(o.volume))
 	}
 	return err

@@ -131,8 +131,10 @@ func (m *Manager) stagedLeftovers(mounts []string) ([]Leftover, error) {
 	dirs, records := map[string]bool{}, map[string]bool{}
 	m.mu.Lock()
 	for name, v := range m.mu.volumes {
-		dirs[v.deviceDir] = true // "", where nothing is mounted, if the volume is not staged
-		records[filepath.Base(deviceRecordName(name))] = true
+		if v.staged {
+			dirs[v.deviceDir] = true
+			records[filepath.Base(deviceRecordName(name))] = true
+		}
 	}
 	m.mu.Unlock()
 	var found []Leftover

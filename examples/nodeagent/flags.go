@@ -97,8 +97,8 @@ const processEndpoint = "process"
 
 const usage = `Usage: nodeagent [PATH] [flags]
 
-Runs the pods whose manifests are in PATH, a folder or a file. If you add, edit or
-remove a manifest, the agent changes the pods. Ctrl-C stops the pods.
+Runs the pods whose manifests are in PATH, a folder or a file, and keeps them
+running. If you add, edit or remove a manifest, the pods follow. Ctrl-C stops them.
 Pods may also come from a URL and from an API server. The agent keeps the last pods
 of these sources in ROOT-DIR, and starts them even without a connection.
 

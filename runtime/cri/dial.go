@@ -66,7 +66,7 @@ type client struct {
 	mu struct {
 		sync.Mutex
 		sandboxes map[runtime.SandboxID]*sandbox // a cache of facts needed by later calls
-		handlers  map[string]string              // answers of Options.FindHandler, by the name of the RuntimeClass
+		handlers  map[string]foundHandler        // answers of Options.FindHandler, by the name of the RuntimeClass
 		starts    map[string]*start              // starts and removals under way, by container ID
 		lost      map[string]bool                // starts with an unknown outcome, see stop.go
 		neverRan  map[string]bool                // exited containers: true for a container never started
@@ -115,7 +115,7 @@ func Dial(ctx context.Context, endpoint string, opts Options) (Backend, error) {
 		log:    opts.Logger,
 	}
 	r.mu.sandboxes = make(map[runtime.SandboxID]*sandbox)
-	r.mu.handlers = make(map[string]string)
+	r.mu.handlers = make(map[string]foundHandler)
 	r.mu.starts = make(map[string]*start)
 	r.mu.lost = make(map[string]bool)
 	r.mu.neverRan = make(map[string]bool)

@@ -36,6 +36,12 @@ func (r *client) refusal(fields []string) error {
 	return &runtime.UnsupportedError{Runtime: r.Name(), Fields: fields}
 }
 
+// foundHandler is an answer of Options.FindHandler. The pods of a class that is gone keep its handler.
+type foundHandler struct {
+	name string
+	gone bool
+}
+
 // unlistedClass returns the RuntimeClass of a pod if Options.FindHandler has to look it up, else "".
 func (o *Options) unlistedClass(pod *v1.Pod) string {
 	if o.FindHandler == nil || pod.Spec.RuntimeClassName == nil {
@@ -49,8 +55,8 @@ func (o *Options) unlistedClass(pod *v1.Pod) string {
 }
 
 // findHandler looks up the handler of a pod's RuntimeClass, unless the class is listed, and checks the
-// pod. findHandler returns options in which the class is listed. If the look-up fails for a class that
-// exists, findHandler uses the handler of the last look-up.
+// pod. findHandler returns options in which the class is listed. If the look-up fails otherwise than with
+// NotFound, findHandler uses the handler of the last look-up, unless the class was gone then.
 func (r *client) findHandler(ctx context.Context, pod *v1.Pod) (*Options, error) {
 	class := r.opts.unlistedClass(pod)
 	if class == "" {
@@ -61,9 +67,11 @@ func (r *client) findHandler(ctx context.Context, pod *v1.Pod) (*Options, error)
 	last, known := r.mu.handlers[class]
 	switch {
 	case err == nil:
-		r.mu.handlers[class] = handler
-	case known && ctx.Err() == nil && !apierrors.IsNotFound(err):
-		handler, err = last, nil
+		r.mu.handlers[class] = foundHandler{name: handler}
+	case known && apierrors.IsNotFound(err):
+		r.mu.handlers[class] = foundHandler{name: last.name, gone: true}
+	case known && !last.gone && ctx.Err() == nil:
+		handler, err = last.name, nil
 	}
 	r.mu.Unlock()
 	if err != nil {
@@ -95,7 +103,7 @@ func (r *client) knownHandler(pod *v1.Pod) (opts *Options, known bool) {
 	if !known {
 		return nil, false
 	}
-	return r.opts.listing(class, handler), true
+	return r.opts.listing(class, handler.name), true
 }
 
 // listing returns a copy of the options with one more class.

@@ -119,6 +119,23 @@ func TestTheLastHandlerOfAClassIsUsed(t *testing.T) {
 	}
 }
 
+// A class that was deleted does not return with an outage. Its pods keep their handler.
+func TestADeletedClassStaysDeleted(t *testing.T) {
+	s, known := newServer(t), &classes{handlers: map[string]string{"kata": "kata-qemu"}}
+	rt := dialWith(t, s, Options{FindHandler: known.find})
+	pod := testPod("u1", "main")
+	pod.Spec.RuntimeClassName = pointer("kata")
+	_, err := rt.findHandler(t.Context(), pod)
+	require.NoError(t, err)
+	for _, known.err = range []error{apierrors.NewNotFound(schema.GroupResource{Resource: "runtimeclasses"}, "kata"), context.DeadlineExceeded} {
+		_, err = rt.findHandler(t.Context(), pod)
+		require.ErrorIs(t, err, known.err)
+	}
+	opts, err := rt.recallHandler(t.Context(), pod)
+	require.NoError(t, err)
+	require.Equal(t, "kata-qemu", opts.RuntimeHandlers["kata"])
+}
+
 // The abilities of a handler count as soon as the handler is known.
 func TestTheHandlerOfAClassDecidesWhatAPodMayAsk(t *testing.T) {
 	s, known := newServer(t), &classes{handlers: map[string]string{"old": "runc", "new": "crun", "gone": "removed"}}

@@ -28,8 +28,9 @@ type node struct {
 	opts  podsync.Options
 	pods  *podsync.Pods
 	stop  func()
-	// complete: the runtime of the next start is a CompleteWatcher.
+	// complete: the runtime of the next start is a CompleteWatcher, which records its audits.
 	complete bool
+	audits   []time.Time
 
 	mu       sync.Mutex
 	known    map[types.UID]*v1.Pod
@@ -72,7 +73,7 @@ func (n *node) start() {
 	require.NoError(n, err)
 	n.opts.Runtime = rt
 	if n.complete {
-		n.opts.Runtime = completeRuntime{rt}
+		n.opts.Runtime = completeRuntime{rt, &n.audits}
 	}
 	n.pods, err = podsync.New(n.opts)
 	require.NoError(n, err)
@@ -193,6 +194,16 @@ func newPod(name string, policy v1.RestartPolicy) *v1.Pod {
 }
 
 // completeRuntime is a CompleteWatcher: the world hints at each event.
-type completeRuntime struct{ *fake.Runtime }
+type completeRuntime struct {
+	*fake.Runtime
+	audits *[]time.Time
+}
 
 func (completeRuntime) WatchesAll() bool { return true }
+
+func (r completeRuntime) Leftovers(context.Context) ([]runtime.Leftover, error) {
+	*r.audits = append(*r.audits, time.Now())
+	return nil, nil
+}
+
+func (completeRuntime) Collect(context.Context, runtime.Leftover) error { return nil }

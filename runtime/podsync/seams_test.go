@@ -244,3 +244,21 @@ func TestVolumesOfAnEarlierAgentAreRemovedAtOnce(t *testing.T) {
 		assert.False(n, v.present)
 	})
 }
+
+// TestAuditsEndAfterAMinute: a runtime that hints at each change is audited often in the first minute, and
+// then with each collection of garbage.
+func TestAuditsEndAfterAMinute(t *testing.T) {
+	play(t, nil, func(n *node) {
+		n.stop()
+		n.complete = true
+		n.start()
+		began := time.Now()
+		time.Sleep(time.Hour - time.Second)
+		n.stop()
+		var at []time.Duration
+		for _, audit := range n.audits {
+			at = append(at, audit.Sub(began)/time.Second)
+		}
+		assert.Equal(t, []time.Duration{1, 3, 7, 15, 31, 63, 663, 1263, 1863, 2463, 3063}, at)
+	})
+}
