@@ -54,13 +54,8 @@ func (d *gcDisk) close() {
 }
 
 // entries lists a folder below root in sorted order. A missing folder is empty.
-func entries(root *os.Root, dir string) (list []fs.DirEntry, err error) {
-	f, err := root.Open(dir)
-	if err == nil {
-		defer f.Close()
-		list, err = f.ReadDir(-1)
-	}
-	slices.SortFunc(list, func(a, b fs.DirEntry) int { return strings.Compare(a.Name(), b.Name()) })
+func entries(root *os.Root, dir string) ([]tree.Child, error) {
+	list, err := tree.List(root, dir)
 	return list, missing(err)
 }
 
@@ -74,19 +69,19 @@ func (d *gcDisk) folders() ([]logFolder, error) {
 	errs := []error{err}
 	var out []logFolder
 	for _, e := range list {
-		if !e.IsDir() {
+		if !e.Type.IsDir() {
 			continue
 		}
-		if strings.HasPrefix(e.Name(), goneLogs) {
-			errs = append(errs, tree.RemoveAll(d.logs, e.Name()))
+		if strings.HasPrefix(e.Name, goneLogs) {
+			errs = append(errs, tree.RemoveAll(d.logs, e.Name))
 			continue
 		}
-		uid, ok := podOfLogFolder(e.Name())
+		uid, ok := podOfLogFolder(e.Name)
 		if !ok {
 			continue
 		}
-		folder := logFolder{Name: e.Name(), UID: uid}
-		folder.Containers, err = d.files(e.Name())
+		folder := logFolder{Name: e.Name, UID: uid}
+		folder.Containers, err = d.files(e.Name)
 		errs = append(errs, err)
 		out = append(out, folder)
 	}
@@ -99,14 +94,14 @@ func (d *gcDisk) files(folder string) ([]logFiles, error) {
 	errs := []error{err}
 	var out []logFiles
 	for _, c := range containers {
-		if !c.IsDir() {
+		if !c.Type.IsDir() {
 			continue
 		}
-		list, err := entries(d.logs, path.Join(folder, c.Name()))
+		list, err := entries(d.logs, path.Join(folder, c.Name))
 		errs = append(errs, err)
-		files := logFiles{Container: c.Name()}
+		files := logFiles{Container: c.Name}
 		for _, f := range list {
-			if n, ok := restartCountOfLog(f.Name()); ok && !f.IsDir() {
+			if n, ok := restartCountOfLog(f.Name); ok && !f.Type.IsDir() {
 				files.RestartCounts = append(files.RestartCounts, n)
 			}
 		}
@@ -137,7 +132,7 @@ func (d *gcDisk) removeFiles(dir, file string) error {
 	list, err := entries(d.logs, path.Clean(dir))
 	errs := []error{err}
 	for _, e := range list {
-		if name := e.Name(); !e.IsDir() && (name == file || strings.HasPrefix(name, file+".")) {
+		if name := e.Name; !e.Type.IsDir() && (name == file || strings.HasPrefix(name, file+".")) {
 			errs = append(errs, missing(d.logs.Remove(path.Join(dir, name))))
 		}
 	}
@@ -152,13 +147,13 @@ func (d *gcDisk) deadLinks() ([]logLink, error) {
 	list, err := entries(d.links, ".")
 	var out []logLink
 	for _, e := range list {
-		id, ok := containerOfLink(e.Name())
+		id, ok := containerOfLink(e.Name)
 		if !ok {
 			continue
 		}
 		// Links lead out of the folder. Only the existence of their target is checked.
-		if _, err := os.Stat(filepath.Join(d.links.Name(), e.Name())); errors.Is(err, fs.ErrNotExist) {
-			out = append(out, logLink{Name: e.Name(), ContainerID: id})
+		if _, err := os.Stat(filepath.Join(d.links.Name(), e.Name)); errors.Is(err, fs.ErrNotExist) {
+			out = append(out, logLink{Name: e.Name, ContainerID: id})
 		}
 	}
 	return out, err

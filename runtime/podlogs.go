@@ -24,8 +24,8 @@ func RemovePodLogs(logRoot string, uid types.UID) error {
 	list, err := entries(root, ".")
 	errs := []error{err}
 	for _, e := range list {
-		if of, ok := podOfLogFolder(e.Name()); ok && of == uid && e.IsDir() {
-			errs = append(errs, tree.RemoveAll(root, e.Name()))
+		if of, ok := podOfLogFolder(e.Name); ok && of == uid && e.Type.IsDir() {
+			errs = append(errs, tree.RemoveAll(root, e.Name))
 		}
 	}
 	if err := errors.Join(errs...); err != nil {
@@ -45,7 +45,7 @@ func PodsWithLogs(logRoot string) ([]types.UID, error) {
 	list, err := entries(root, ".")
 	var uids []types.UID
 	for _, e := range list {
-		if uid, ok := podOfLogFolder(e.Name()); ok && e.IsDir() {
+		if uid, ok := podOfLogFolder(e.Name); ok && e.Type.IsDir() {
 			uids = append(uids, uid)
 		}
 	}

@@ -10,7 +10,6 @@ import (
 	"path/filepath"
 
 	"go.uber.org/zap"
-	"golang.org/x/sys/unix"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/keelson-dev/keelson/internal/tree"
@@ -220,24 +219,15 @@ func (r *Runtime) sandboxes(uid types.UID) ([]sandboxKey, error) {
 }
 
 // foldersIn returns the names of the folders in the folder rel below root. A removed folder has none.
-func foldersIn(root *os.Root, rel string) ([]string, error) {
-	f, err := root.OpenFile(rel, os.O_RDONLY|unix.O_DIRECTORY, 0)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil, nil
+func foldersIn(root *os.Root, rel string) (names []string, err error) {
+	list, err := tree.List(root, rel)
+	for _, c := range list {
+		if c.Type.IsDir() {
+			names = append(names, c.Name)
+		}
 	}
-	if err != nil {
-		return nil, err
-	}
-	defer f.Close()
-	entries, err := f.ReadDir(-1)
 	if errors.Is(err, fs.ErrNotExist) {
 		err = nil
-	}
-	var names []string
-	for _, e := range entries {
-		if e.IsDir() {
-			names = append(names, e.Name())
-		}
 	}
 	return names, err
 }
