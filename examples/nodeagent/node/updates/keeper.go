@@ -177,9 +177,11 @@ func (k *keeper) remove(name types.NamespacedName) {
 	k.changed[name] = true
 }
 
-// turn decides about the units that have changed, and submits the result.
+// turn decides about the units that have changed, and submits the result. The files of forgotten units
+// are deleted while their pods stop.
 func (k *keeper) turn(ctx context.Context, out podconfig.Sink) error {
-	k.decide(time.Now())
+	forgotten := k.decide(time.Now())
+	defer atOnce(forgotten, func(m *managed) { m.complain(k.store.discard(m.id)) })
 	for name := range k.changed {
 		pod := k.desired[name]
 		switch o, ok := k.out[name]; {
@@ -192,8 +194,8 @@ func (k *keeper) turn(ctx context.Context, out podconfig.Sink) error {
 	return k.flush(ctx, out)
 }
 
-// decide takes the turns of the units that have changed.
-func (k *keeper) decide(now time.Time) {
+// decide takes the turns of the units that have changed, and returns the units that have been forgotten.
+func (k *keeper) decide(now time.Time) (forgotten []*managed) {
 	var units []*managed
 	var turns []*turn
 	var reasons []string
@@ -209,12 +211,15 @@ func (k *keeper) decide(now time.Time) {
 	for i, m := range units {
 		m.conclude(reasons[i], turns[i].err, now)
 	}
-	forgotten := slices.DeleteFunc(units, func(m *managed) bool { return !m.forgotten })
-	atOnce(forgotten, func(m *managed) { m.gone = k.store.remove(m.id) })
+	forgotten = slices.DeleteFunc(units, func(m *managed) bool { return !m.forgotten })
 	for _, m := range forgotten {
-		m.complain(m.gone)
+		m.complain(k.store.forget(m.id))
 		delete(k.units, m.id)
 	}
+	if len(forgotten) > 0 {
+		forgotten[0].complain(k.store.sync())
+	}
+	return forgotten
 }
 
 // takeDirty returns the units to decide about, in a fixed order.

@@ -54,7 +54,6 @@ type managed struct {
 	pick      string
 	cancel    context.CancelFunc // of the staging
 	forgotten bool               // the folder is removed at the end of the turn
-	gone      error              // of the removal
 	newer     bool               // the record is that of a newer agent
 	trouble   string             // the last error of save
 

@@ -223,20 +223,26 @@ func (s *store) prune(folder string, known []string) {
 	}
 }
 
-// remove removes the folder of a unit. The rename is the commit.
+// remove removes the folder of a unit.
 func (s *store) remove(id unitID) error {
-	folder := id.folder()
-	_ = s.dir.Remove(path.Join(requestsDir, folder))
-	gone := removedDir + folder
-	_ = s.dir.RemoveAll(gone)
-	switch err := s.dir.Rename(folder, gone); {
-	case errors.Is(err, fs.ErrNotExist):
-		return nil
-	case err != nil:
-		return err
-	}
-	return errors.Join(atomicfile.SyncDir(s.dir.Name()), s.dir.RemoveAll(gone))
+	return errors.Join(s.forget(id), s.sync(), s.discard(id))
 }
+
+// forget renames the folder of a unit, so that no agent reads the folder any more after the next sync.
+func (s *store) forget(id unitID) error {
+	_ = s.dir.Remove(path.Join(requestsDir, id.folder()))
+	_ = s.discard(id)
+	err := s.dir.Rename(id.folder(), removedDir+id.folder())
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	return err
+}
+
+// discard deletes a folder that forget has renamed.
+func (s *store) discard(id unitID) error { return s.dir.RemoveAll(removedDir + id.folder()) }
+
+func (s *store) sync() error { return atomicfile.SyncDir(s.dir.Name()) }
 
 // maxRequest is the largest size of a request in bytes.
 const maxRequest = 64
