@@ -23,7 +23,8 @@ type crowdCost struct {
 	stopped time.Duration // until all programs have ended
 	cleared time.Duration // until no holder and no record is left
 	each    float64       // KiB of private memory of the holders, for each program
-	memory  int           // bytes of the supervisor's resident set
+	early   int           // bytes of the supervisor's resident set, 5 s after the start
+	memory  int           // bytes of its resident set when it has settled
 	idle    float64       // processor time of the supervisor and the holders, in percent of a core
 }
 
@@ -56,7 +57,8 @@ func besideRunit(ctx context.Context, dir string, o options) error {
 		row(kind.name+", all ended", floor.stopped, cost.stopped, "≤ 3 s")
 		row(kind.name+", nothing left", floor.cleared, cost.cleared, "")
 		printRatio(kind.name+", private memory of each", "KiB", floor.each, cost.each, "≤ 100 KiB")
-		printRatio(kind.name+", memory of the supervisor", "MiB", float64(floor.memory)/(1<<20), float64(cost.memory)/(1<<20), "≤ 40 MiB")
+		printRatio(kind.name+", memory after 5 s", "MiB", float64(floor.early)/(1<<20), float64(cost.early)/(1<<20), "")
+		printRatio(kind.name+", memory of the settled supervisor", "MiB", float64(floor.memory)/(1<<20), float64(cost.memory)/(1<<20), "≤ 40 MiB")
 		printRatio(kind.name+", idle CPU, of one core", "%", floor.idle, cost.idle, "≤ 0.3 %")
 	}
 	return nil
@@ -112,7 +114,8 @@ func measureCrowd(ctx context.Context, dir string, o options, s supervisor) (cos
 	return cost, nil
 }
 
-// measureIdle measures memory and processor time while the crowd runs.
+// measureIdle measures memory and processor time while the crowd runs. The supervisor settles first: in the
+// first minute the agent proves the pods' versions, and searches for leftovers of an agent before it.
 func (cost *crowdCost) measureIdle(ctx context.Context, o options, s supervisor) error {
 	time.Sleep(5 * time.Second)
 	holders, err := s.holders()
@@ -128,18 +131,31 @@ func (cost *crowdCost) measureIdle(ctx context.Context, o options, s supervisor)
 		kib += own
 	}
 	cost.each = float64(kib) / float64(o.besideRunit)
+	if cost.early, err = residentMemory(s.pid()); err != nil {
+		return err
+	}
+	if err := pause(ctx, o.settle); err != nil {
+		return err
+	}
 	if cost.memory, err = residentMemory(s.pid()); err != nil {
 		return err
 	}
 	all := append(holders, s.pid())
 	before := processorTime(all)
-	select {
-	case <-time.After(o.idle):
-	case <-ctx.Done():
-		return ctx.Err()
+	if err := pause(ctx, o.idle); err != nil {
+		return err
 	}
 	cost.idle = 100 * float64(processorTime(all)-before) / float64(o.idle)
 	return nil
+}
+
+func pause(ctx context.Context, d time.Duration) error {
+	select {
+	case <-time.After(d):
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
 }
 
 // privateMemory returns the private memory of a process in KiB.

@@ -31,6 +31,7 @@ type options struct {
 	bursts int
 	only   string
 	idle   time.Duration
+	settle time.Duration
 	trace  bool
 	fill   int
 
@@ -45,6 +46,7 @@ func main() {
 	flag.IntVar(&o.bursts, "bursts", 5, "how often a burst is repeated; its ratios are printed as a range")
 	flag.StringVar(&o.only, "only", "", "measure only the rows with this text in their names, such as 'at once'")
 	flag.DurationVar(&o.idle, "idle", time.Minute, "for how long idle CPU is measured")
+	flag.DurationVar(&o.settle, "settle", 75*time.Second, "how long a crowd beside runit's runs before memory and idle CPU are measured")
 	flag.BoolVar(&o.trace, "trace", false, "only start a burst, and say where the time goes")
 	flag.IntVar(&o.fill, "fill", 0, "only start so many pods, and measure what the agent needs for them when idle; 250 is the goal")
 	flag.IntVar(&o.besideRunit, "beside-runit", 0, "only measure the process backend with so many containers, beside as many services of runit, at most 1000")
