@@ -142,8 +142,8 @@ func (p *peace) stopped(r *run) {
 		p.stoppedAt(r, r.started, hookTime(c))
 	}
 	for _, stop := range r.stops {
-		edited := failed || p.imageAt(r.uid, r.name, stop.at) != r.image || len(c.ResizePolicy) > 0 && p.resizedSince(r, stop.at, c.ResizePolicy[0].ResourceName)
-		if stop.at < s.to && stop.at < over && stop.at < unwell && !edited {
+		edited := p.imageAt(r.uid, r.name, stop.at) != r.image || len(c.ResizePolicy) > 0 && p.resizedSince(r, stop.at, c.ResizePolicy[0].ResourceName)
+		if stop.at < s.to && stop.at < over && stop.at < unwell && !failed && !edited {
 			p.violate(stop.at, "%s (%s/%s) is stopped without a cause", r.id, r.uid, r.name)
 			continue
 		}
@@ -157,11 +157,12 @@ func (p *peace) stopped(r *run) {
 		if p.goesOn[tenant{r.uid, r.life + 1}] && stop.at >= s.to && stop.grace == time.Second {
 			continue // a restart of all containers does not wait
 		}
-		if unwell <= stop.at && s.to >= stop.at && over >= stop.at && !edited {
+		adopted := failed && p.agentBetween(r.started, stop.at) // the next agent does not know that the hook has failed
+		if unwell <= stop.at && s.to >= stop.at && over >= stop.at && !edited && (!failed || adopted) {
 			if own := p.probeGrace(c, r); own != nil {
 				wanted := max(time.Duration(*own)*time.Second, time.Second)
-				if s.to == stop.at && stop.grace == want {
-					continue // the pod ends at that moment: both causes are possible
+				if (s.to == stop.at || adopted && !p.agentBetween(r.started+1, stop.at)) && stop.grace == want {
+					continue // the pod ends, or the agent began, at that moment: both causes are possible
 				}
 				want = wanted
 			}
