@@ -191,9 +191,12 @@ func (p *peace) beginsAt(uid types.UID, life int, c *v1.Container, due, slack ti
 	name := c.Name
 	chain := p.chains[chainKey{uid, life, name}]
 	due, late := p.supplied(uid, c, due)
-	late += slack + soon + p.reviewed(uid, life)
+	if late += slack + p.reviewed(uid, life); due < forever {
+		late = longer(p.lacks(c), due, late)
+	}
+	late += soon
 	if pod := p.manifest(uid, due); pod != nil && due < forever && p.unmounted(pod, due+late) {
-		late += forever/2 - due // the next agent sets volumes up again
+		late = max(late, forever/2-due) // the next agent sets volumes up again
 	}
 	switch {
 	case len(chain) == 0:
@@ -478,7 +481,7 @@ func (p *peace) deadlineOf(uid types.UID, life int) time.Duration {
 			case told.Pod.UID != uid || told.At < s.from || told.At > until:
 			case told.Status.Reason == reasonDeadline:
 				at = min(at, told.At)
-			case !over(told.Status.Phase):
+			case !over(told.Status.Phase) && told.At < until: // otherwise a status of the next life
 				at = forever
 			}
 		}

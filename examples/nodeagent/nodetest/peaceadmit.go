@@ -241,7 +241,7 @@ func (p *peace) leftAt(t tenant) time.Duration {
 	for _, r := range p.runs {
 		if r.uid == t.uid && r.life == t.life && r.started < forever {
 			at = max(at, r.exited)
-			if ref, ok := runtime.Find(p.lastManifest(t.uid, t.life), r.name); ok && at < forever && len(r.stops) == 0 && away == "" {
+			if ref, ok := runtime.Find(p.lastManifest(t.uid, t.life), r.name); ok && at < forever && len(r.stops) == 0 && !r.cannotStart && away == "" {
 				at = max(at, r.started+afterStart(ref.Container(p.lastManifest(t.uid, t.life))))
 			}
 		}

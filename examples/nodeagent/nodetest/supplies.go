@@ -32,13 +32,18 @@ func (p *peace) supplied(uid types.UID, c *v1.Container, due time.Duration) (fro
 				c = ref.Container(pod)
 			}
 		}
-		from, more := after(slices.Concat(p.keysLacking(c), p.imagesLacking(c)), due)
+		from, more := after(p.lacks(c), due)
 		late = max(late, more)
 		if from == due || from == forever {
 			return from, late
 		}
 		due = from
 	}
+}
+
+// lacks returns the times in which a supply of a container was missing.
+func (p *peace) lacks(c *v1.Container) []lack {
+	return slices.Concat(p.keysLacking(c), p.imagesLacking(c))
 }
 
 // after returns the time from which none of the lacks applies, and the tolerated delay: an agent may
@@ -58,13 +63,19 @@ func after(all []lack, due time.Duration) (from, late time.Duration) {
 			late = max(late, l.late)
 		}
 	}
+	return from, longer(all, from, late)
+}
+
+// longer returns the tolerated delay of a creation that is due at from: within the delay, an agent may
+// meet further lacks.
+func longer(all []lack, from, late time.Duration) time.Duration {
 	for i := 0; i >= 0 && late < forever/2; {
 		if i = slices.IndexFunc(all, func(l lack) bool { return l.from > from && l.from <= from+late && l.end() > from+late }); i < 0 {
 			continue
 		}
 		late = all[i].end() - from
 	}
-	return from, late
+	return late
 }
 
 // Outage is the begin or the end of a time in which a supply of a node was missing.
