@@ -55,8 +55,11 @@ func (s *Resizes) Feature() feature.Feature {
 }
 
 // input fits podsync.Hook. A resize is in progress from the moment at which the gate grants it: the status of the pod with
-// the new spec lists resources that the containers do not have yet.
+// the new spec lists resources that the containers do not have yet. A pod without any container has no resize in progress.
 func (s *Resizes) input(pod *v1.Pod, in *podstatus.Input) {
+	if in.Observed == nil || len(in.Observed.Containers) == 0 {
+		return
+	}
 	k := s.kept.Get(pod.UID)
 	in.Resizing = k.underWay
 	if k.granted != nil && in.Stage == podstatus.StageSync {
