@@ -147,6 +147,10 @@ func (p *peace) phaseIs(pod *v1.Pod, status *v1.PodStatus, now time.Duration) er
 		if slices.ContainsFunc(pod.Spec.InitContainers, func(c v1.Container) bool { return p.initDone(pod.UID, life, &c) > now }) {
 			return nil
 		}
+		begun := slices.ContainsFunc(pod.Spec.Containers, func(c v1.Container) bool { return len(p.chains[chainKey{pod.UID, life, c.Name}]) > 0 })
+		if !begun && p.sidecarFell(pod.UID, life, pod, now) {
+			return nil // init begins again
+		}
 		for _, c := range pod.Spec.Containers {
 			if !slices.ContainsFunc(p.runs, func(r *run) bool { return r.uid == pod.UID && r.name == c.Name && r.started < forever }) {
 				return nil

@@ -201,8 +201,8 @@ func (p *peace) probes(r *run) {
 		return
 	}
 	c := ref.Container(p.lastManifest(r.uid, r.life))
-	if afterStart(c) > 0 {
-		return // the probes begin during the hook or after it
+	if afterStart(c) > 0 || hookFailed(c) {
+		return // the probes begin during the hook or after it, or not at all
 	}
 	until := min(r.exited, p.h.Taken)
 	if len(r.stops) > 0 {

@@ -243,6 +243,9 @@ func (p *player) works(pod *v1.Pod, status *v1.PodStatus, truth *runtime.PodStat
 			return nil
 		}
 		if err := p.tried(pod, c, truth, sidecar); err != nil {
+			if sidecar && p.hookHangs(pod) {
+				return nil // no sidecar is started or stopped meanwhile
+			}
 			return err
 		}
 		if !sidecar || !p.steady(c, truth.Active(c.Name)) {
@@ -262,6 +265,18 @@ func (p *player) works(pod *v1.Pod, status *v1.PodStatus, truth *runtime.PodStat
 		}
 	}
 	return nil
+}
+
+// hookHangs reports whether a call of a postStart hook of the pod has not returned.
+func (p *player) hookHangs(pod *v1.Pod) bool {
+	return slices.ContainsFunc(p.node.World.Journal(), func(e fake.Entry) bool {
+		ref, ok := runtime.Find(pod, e.Container)
+		if !ok || e.UID != pod.UID || e.Op != fake.OpExec || !e.UnderWay {
+			return false
+		}
+		c := ref.Container(pod)
+		return c.Lifecycle != nil && c.Lifecycle.PostStart != nil && c.Lifecycle.PostStart.Exec != nil && e.Detail == fmt.Sprintf("%q", c.Lifecycle.PostStart.Exec.Command)
+	})
 }
 
 // steady: the sidecar runs and has passed its startup probe long enough ago that waiting containers

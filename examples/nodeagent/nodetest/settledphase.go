@@ -186,7 +186,7 @@ func (p *player) probesFit(pod *v1.Pod, status *v1.PodStatus, truth *runtime.Pod
 		well := p.node.World.Ready(in.ID) && !p.node.history.sickNow(pod.UID, c.Name)
 		switch {
 		case shown == nil || shown.State.Running == nil || shown.ContainerID != in.ID.String():
-		case !well && (c.LivenessProbe != nil || c.StartupProbe != nil) && waitsForSidecar(pod, c, truth):
+		case !well && (c.LivenessProbe != nil || c.StartupProbe != nil) && (waitsForSidecar(pod, c, truth) || podfacts.IsSidecar(c) && p.hookHangs(pod)):
 		case !well && (c.LivenessProbe != nil || c.StartupProbe != nil):
 			return fmt.Errorf("container %s fails its liveness or startup probe, and runs since %v", c.Name, in.StartedAt)
 		case shown.Started == nil || !*shown.Started:
