@@ -62,6 +62,9 @@ func resized(pod *v1.Pod, status *v1.PodStatus, truth *runtime.PodStatus) error 
 		if in == nil || in.State != runtime.StateRunning || shown == nil || shown.State.Running == nil {
 			continue
 		}
+		if (in.Image != c.Image || c.LivenessProbe != nil || c.StartupProbe != nil) && waitsForSidecar(pod, c, truth) {
+			return nil // the container is restarted with the new resources, once the sidecar is up
+		}
 		for _, n := range needs[:2] {
 			want, request := amountOf(c.Resources.Limits, n.name), amountOf(c.Resources.Requests, n.name)
 			if want == 0 {

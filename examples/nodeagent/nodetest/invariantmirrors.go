@@ -52,10 +52,28 @@ func (c *checker) mirrorsSince(inFlight time.Duration) {
 		}
 		before, again := created[e.Name]
 		created[e.Name] = e.At
-		if again && !c.agentBetween(before-inFlight, e.At) && !c.mirrorDue(e.Name, before-inFlight, e.At) {
+		if from := c.causedFrom(before, inFlight) - inFlight; again && !c.agentBetween(from, e.At) && !c.mirrorDue(e.Name, from, e.At) {
 			c.violate(e.At, "the mirror pod of %s is created again after %.3fs, and nobody has changed or deleted the pod since", e.Name, before.Seconds())
 		}
 	}
+}
+
+// causedFrom returns at, or the time at which the agent was suspended, if the suspension has ended less than lately
+// before at. Causes from before the suspension take effect afterwards.
+func (c *checker) causedFrom(at, lately time.Duration) time.Duration {
+	suspended := time.Duration(-1)
+	for _, m := range c.h.Marks {
+		switch {
+		case m.Kind == MarkAgentSuspended && m.At <= at:
+			suspended = m.At
+		case m.Kind == MarkAgentResumed && m.At <= at-lately:
+			suspended = -1
+		}
+	}
+	if suspended >= 0 {
+		return suspended
+	}
+	return at
 }
 
 // mirrorDue reports whether the static pod of a name has changed in a time, or a user has deleted

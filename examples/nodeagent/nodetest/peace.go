@@ -404,7 +404,12 @@ func (p *peace) restartsInLife(uid types.UID, life int) {
 // creation of an instance and some time.
 func (p *peace) resizedSince(r *run, until time.Duration, names ...v1.ResourceName) bool {
 	pod := p.manifest(r.uid, r.created)
-	began := r.created - hooksTime(pod) // a sync that waited for a hook has an earlier manifest
+	began := r.created - hooksTime(pod) // a sync that waited for a hook or a stop has an earlier manifest
+	for _, before := range p.runs {
+		if before.uid == r.uid && before.name == r.name && before.created < r.created && before.exited >= r.created-soon && len(before.stops) > 0 {
+			began = min(began, before.stops[0].at)
+		}
+	}
 	if earlier := p.manifest(r.uid, began); earlier != nil {
 		pod = earlier
 	}

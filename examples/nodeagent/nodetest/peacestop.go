@@ -78,7 +78,11 @@ func (p *peace) ends(uid types.UID, life int) {
 	last := at
 	for _, r := range p.runs {
 		if ref, ok := runtime.Find(pod, r.name); ok && r.uid == uid && r.life == life && !isSidecar(pod, ref) {
-			p.stoppedAt(r, at, late+hookTime(ref.Container(pod)))
+			hook := hookTime(ref.Container(pod))
+			if p.ephemeral(r) {
+				hook += hooksTime(pod) // the postStart hook of a container that has ended may be in progress
+			}
+			p.stoppedAt(r, at, late+hook)
 			if r.started < forever {
 				last = max(last, r.exited)
 			}
