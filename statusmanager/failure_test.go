@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	v1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
@@ -42,6 +43,9 @@ func TestJudge(t *testing.T) {
 		{"too many, from a proxy", generic(http.StatusTooManyRequests, 2), verdictBusy, 2 * time.Second},
 		{"invalid", apierrors.NewInvalid(schema.GroupKind{Kind: "Pod"}, "a", nil), verdictRejected, 0},
 		{"another pod, as 1.36 says it", anotherUID, verdictConflict, 0},
+		{"forbidden because of the UID", &apierrors.StatusError{ErrStatus: metav1.Status{Code: http.StatusForbidden, Details: &metav1.StatusDetails{
+			Causes: []metav1.StatusCause{{Field: "metadata.uid"}},
+		}}}, verdictRejected, 0},
 		{"forbidden", apierrors.NewForbidden(pods, "a", errors.New("no")), verdictRejected, 0},
 		{"token expired", apierrors.NewUnauthorized("token"), verdictBusy, 0},
 		{"internal", apierrors.NewInternalError(errors.New("etcd")), verdictFailed, 0},

@@ -288,16 +288,17 @@ func (m *Manager) RemoveOrphanedStatuses(keep func(types.UID) bool) {
 // no status or is removed, and ErrStopped if Run ends.
 func (m *Manager) WaitSynced(ctx context.Context, uid types.UID) error {
 	uid = m.translate(uid)
-	version := uint64(0)
+	var first *entry
+	var version, epoch uint64
 	for {
 		m.mu.Lock()
 		e := m.mu.entries[uid]
-		if e == nil || e.removed || e.status == nil {
+		if first == nil && e != nil {
+			first, version, epoch = e, e.version, e.epoch
+		}
+		if e == nil || e != first || e.epoch != epoch || e.removed || e.status == nil {
 			m.mu.Unlock()
 			return fmt.Errorf("waiting for the status of pod %s: %w", uid, ErrUnknownPod)
-		}
-		if version == 0 {
-			version = e.version
 		}
 		if e.acked >= version {
 			m.mu.Unlock()

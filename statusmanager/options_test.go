@@ -30,11 +30,14 @@ func TestNewNamesTheBadField(t *testing.T) {
 func TestInvalidPods(t *testing.T) {
 	m := newManager(t, statusmanager.Options{})
 	mirror := testPod("a", func(p *v1.Pod) { p.Annotations = map[string]string{"kubernetes.io/config.mirror": "h"} })
-	for name, pod := range map[string]*v1.Pod{"nil": nil, "no UID": testPod(""), "mirror": mirror} {
-		_, err := m.SetPodStatus(pod, v1.PodStatus{})
+	named, nameless := func(p *v1.Pod) { p.Name = "a" }, func(p *v1.Pod) { p.Name = "" }
+	for name, pod := range map[string]*v1.Pod{"nil": nil, "no UID": testPod("", named), "no name": testPod("a", nameless), "mirror": mirror} {
+		changed, err := m.SetPodStatus(pod, v1.PodStatus{})
 		require.ErrorIs(t, err, statusmanager.ErrInvalidPod, name)
-		_, err = m.TerminatePod(pod)
+		assert.False(t, changed, name)
+		changed, err = m.TerminatePod(pod)
 		require.ErrorIs(t, err, statusmanager.ErrInvalidPod, name)
+		assert.False(t, changed, name)
 	}
 	m.Observed(nil)
 	_, ok := m.GetPodStatus("a")

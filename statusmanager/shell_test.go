@@ -354,3 +354,76 @@ func TestNothingBeginsAfterTheContext(t *testing.T) {
 		assert.Equal(t, before, n.Stats())
 	})
 }
+
+// A wait for a pod that is forgotten ends, also if the pod comes back before its last request has returned.
+func TestWaitForAForgottenPod(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n := newNode(t, statustest.Options{Latency: time.Second}, statusmanager.Options{})
+		pod := n.server.Create(testPod("a"))
+		n.set(pod, status(v1.PodPending, waiting("main", "ContainerCreating")))
+		n.set(pod, status(v1.PodRunning, running("main")))
+		began, done := time.Now(), make(chan error, 1)
+		go func() { done <- n.WaitSynced(t.Context(), "a") }()
+		synctest.Wait()
+		n.RemoveOrphanedStatuses(func(types.UID) bool { return false })
+		n.set(pod, status(v1.PodRunning, ready("main")))
+		time.Sleep(time.Minute)
+		select {
+		case err := <-done:
+			require.ErrorIs(t, err, statusmanager.ErrUnknownPod)
+		default:
+			t.Fatal("the wait goes on after ", time.Since(began))
+		}
+	})
+}
+
+// DefaultWorkers pods are written at a time.
+func TestDefaultWorkers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n := newNode(t, statustest.Options{Latency: 100 * time.Millisecond}, statusmanager.Options{})
+		for _, uid := range uids("p", 50) {
+			n.set(n.server.Create(testPod(uid)), status(v1.PodRunning, running("main")))
+		}
+		synctest.Wait()
+		assert.Equal(t, statusmanager.DefaultWorkers, n.Stats().InFlight)
+		assert.Equal(t, 10, statusmanager.DefaultWorkers)
+	})
+}
+
+// wrongCache is a cache that calls each pod the mirror pod of another static pod.
+type wrongCache struct{ noPods }
+
+func (wrongCache) Static(types.UID) (types.UID, bool) { return "another", true }
+
+// The UID of a pod with a status means this pod, whatever the cache says.
+func TestKnownPodIsNoMirrorPod(t *testing.T) {
+	m := newManager(t, statusmanager.Options{Pods: wrongCache{}})
+	_, err := m.SetPodStatus(testPod("a"), status(v1.PodRunning, running("main")))
+	require.NoError(t, err)
+	_, known := m.GetPodStatus("a")
+	assert.True(t, known)
+	changed, err := m.SetContainerReadiness("a", "fake://main", true)
+	require.NoError(t, err)
+	assert.True(t, changed)
+}
+
+// keep may call the Manager, and is asked about each pod that is not forgotten yet.
+func TestForgettingWithinForgetting(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n := newNode(t, statustest.Options{Latency: time.Second}, statusmanager.Options{})
+		n.server.CreateMirror(testPod("static", static)) // its pod has no status
+		n.set(n.server.Create(testPod("a")), status(v1.PodRunning, running("main")))
+		synctest.Wait()
+		var asked []types.UID
+		none := func(uid types.UID) bool {
+			asked = append(asked, uid)
+			return false
+		}
+		n.RemoveOrphanedStatuses(func(types.UID) bool {
+			n.RemoveOrphanedStatuses(none)
+			return false
+		})
+		assert.Len(t, asked, 2, "the pod whose request is in flight, and the mirror pod, once each: %s", asked)
+		assert.Zero(t, n.Stats().Pods)
+	})
+}
