@@ -172,7 +172,8 @@ func (m *Manager) begin(v *volume, s step, now time.Time) *operation {
 	o := v.prepare(s, m.options.Root, now)
 	if s.alone {
 		v.busy = o
-	} else {
+	}
+	if !s.alone || s.kind == OpMount { // the row stays until its mount has ended
 		v.rows[s.uid].busy = o
 	}
 	return o

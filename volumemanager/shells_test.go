@@ -15,6 +15,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/keelson-dev/keelson/volumemanager"
@@ -363,4 +364,40 @@ func TestTearDownIsNotCancelled(t *testing.T) {
 		require.NoError(s, wait())
 		assert.Equal(s, []string{"SetUp a/v", "TearDown a/v"}, s.plugin.Journal())
 	})
+}
+
+// The pod of a volume that is mounted alone, because no other pod may have the volume or because the volume grows, ends
+// during the mount: the mount is cancelled, the end of the pod waits for it, and nothing stays mounted. The mount may also
+// ignore the end.
+func TestEndOfAPodDuringAMountAlone(t *testing.T) {
+	for name, edit := range map[string]func(*v1.PersistentVolume){
+		"exclusive": func(pv *v1.PersistentVolume) { pv.Spec.AccessModes[0] = v1.ReadWriteOncePod },
+		"growing":   func(pv *v1.PersistentVolume) { pv.Spec.Capacity[v1.ResourceStorage] = resource.MustParse("2Gi") },
+	} {
+		for _, hang := range []volumetest.Hang{volumetest.HangUntilCancelled, volumetest.HangForever} {
+			t.Run(name, func(t *testing.T) {
+				behave := func(c volumetest.Call) volumetest.Behaviour {
+					if c.Op == volumetest.OpSetUp && c.PodUID == "a" {
+						return volumetest.Behaviour{Hang: hang, Done: true}
+					}
+					return volumetest.Behaviour{}
+				}
+				options := volumetest.Options{Shared: true, Staged: true, Behave: behave}
+				play(t, options, func(o *volumemanager.Options) { o.Claims = claims(edit) }, func(s *stage) {
+					first := background(func() error { return s.mount(podClaiming("a", "c")) })
+					time.Sleep(time.Second)
+					second := background(func() error { return s.mount(podClaiming("b", "c")) })
+					time.Sleep(time.Second)
+					if hang == volumetest.HangForever {
+						time.AfterFunc(time.Second, s.plugin.Release)
+					}
+					assert.Len(s, s.manager.Snapshot().Operations, 1)
+					require.NoError(s, s.remove("a"))
+					require.ErrorIs(s, first(), volumemanager.ErrPodTerminating)
+					require.NoError(s, second())
+					assert.Equal(s, []string{"b/pv-c"}, s.plugin.Mounted())
+				})
+			})
+		}
+	}
 }

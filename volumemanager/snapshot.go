@@ -74,7 +74,7 @@ func (m *Manager) Snapshot() Snapshot {
 		}
 		for _, uid := range v.uids() {
 			r := v.rows[uid]
-			if r.busy != nil {
+			if r.busy != nil && r.busy != v.busy {
 				s.Operations = append(s.Operations, r.busy.describe())
 			}
 			one.Pods = append(one.Pods, PodVolume{

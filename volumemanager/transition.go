@@ -40,7 +40,8 @@ func (v *volume) settle(o *operation, out outcome, now time.Time, wait backoff) 
 	r := v.rows[o.uid]
 	if o.alone {
 		v.busy = nil
-	} else {
+	}
+	if r != nil {
 		r.busy = nil
 	}
 	if out.refused {

@@ -1,0 +1,689 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package volumemanager_test
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io/fs"
+	"maps"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/keelson-dev/keelson/internal/casetest"
+	"github.com/keelson-dev/keelson/volumemanager"
+	"github.com/keelson-dev/keelson/volumemanager/volumetest"
+)
+
+var rewrite = flag.Bool("rewrite", false, "rewrite testdata/failures.golden")
+
+// theatre is a Manager whose plugin, claims, node, subpaths and mount table can be hostile, with its pods.
+type theatre struct {
+	*volumetest.Plugin
+	casetest.Notes
+	t       *testing.T
+	manager *volumemanager.Manager
+	options volumemanager.Options
+	root    string // of the disk
+	pods    *volumetest.Pods
+	stop    context.CancelFunc
+	done    chan error // of Run
+
+	mu       sync.Mutex
+	size     string // of the volumes of claims
+	attached map[v1.UniqueVolumeName]string
+	mode     v1.PersistentVolumeAccessMode
+	block    bool
+	choose   func(seam string) answer
+	visited  map[string]bool
+	stopped  bool
+	lost     bool // the records
+}
+
+// answer replaces the answer of a call of a seam.
+type answer func(p *theatre, ctx context.Context, do func(context.Context) error) error
+
+// strike sets the answers of all calls; choose returns nil for the ordinary answer.
+func (p *theatre) strike(choose func(seam string) answer) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.choose = choose
+	clear(p.visited)
+}
+
+// chosen returns the answer of a call instead of the ordinary answer, or nil.
+func (p *theatre) chosen(seam string) answer {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if strings.HasPrefix(seam, "calm ") {
+		return nil
+	}
+	p.visited[seam] = true
+	if p.choose == nil {
+		return nil
+	}
+	return p.choose(seam)
+}
+
+// do makes a call of a seam, and notes it. seam is its name, and args tell the arguments.
+func (p *theatre) do(ctx context.Context, seam, args string, do func(context.Context) error) error {
+	if strings.HasPrefix(args, "a/w ") || args == "a/w" {
+		seam = "calm " + seam // one of two concurrent calls is struck
+	}
+	other := p.chosen(seam)
+	began, limit := time.Now(), "no"
+	if deadline, ok := ctx.Deadline(); ok {
+		limit = time.Until(deadline).String()
+	}
+	var err error
+	if other != nil {
+		time.Sleep(time.Millisecond) // goroutines of the same instant have an order
+		err = other(p, ctx, do)
+	} else {
+		err = do(ctx)
+	}
+	p.Note("%s %s, limit %s, took %v: %v", seam, args, limit, time.Since(began), err)
+	return err
+}
+
+// The plugin.
+
+func (p *theatre) SetUp(ctx context.Context, m volumemanager.Mount) (volumemanager.Mounted, error) {
+	return p.setUp(ctx, "SetUp", m)
+}
+
+func (p *theatre) MapBlock(ctx context.Context, m volumemanager.Mount) (volumemanager.Mounted, error) {
+	return p.setUp(ctx, "MapBlock", m)
+}
+
+func (p *theatre) setUp(ctx context.Context, seam string, m volumemanager.Mount) (mounted volumemanager.Mounted, err error) {
+	id := func(id *int64) string {
+		if id == nil {
+			return "-"
+		}
+		return fmt.Sprint(*id)
+	}
+	args := fmt.Sprintf("%s/%s outer %s pod %s device %s %s user %s group %s remount %t found %t", m.PodUID, m.Inner, m.Outer, m.Pod.Name,
+		m.DevicePath, m.DeviceDir, id(m.FSUser), id(m.FSGroup), m.Remount, m.Reconstructed)
+	err = p.do(ctx, seam, args, func(ctx context.Context) (err error) {
+		mounted, err = p.Plugin.SetUp(ctx, m)
+		return err
+	})
+	return mounted, err
+}
+
+func (p *theatre) TearDown(ctx context.Context, u volumemanager.Unmount) error {
+	return p.tearDown(ctx, "TearDown", u)
+}
+
+func (p *theatre) UnmapBlock(ctx context.Context, u volumemanager.Unmount) error {
+	return p.tearDown(ctx, "UnmapBlock", u)
+}
+
+func (p *theatre) tearDown(ctx context.Context, seam string, u volumemanager.Unmount) error {
+	args := fmt.Sprintf("%s/%s spec %s path %q device %s", u.PodUID, u.Inner, u.Spec.InnerName(), u.Path, u.DeviceDir)
+	return p.do(ctx, seam, args, func(ctx context.Context) error { return p.Plugin.TearDown(ctx, u) })
+}
+
+func (p *theatre) MountDevice(ctx context.Context, d volumemanager.Device) error {
+	return p.do(ctx, "MountDevice", showDevice(d), func(ctx context.Context) error { return p.Plugin.MountDevice(ctx, d) })
+}
+
+func (p *theatre) UnmountDevice(ctx context.Context, d volumemanager.Device) error {
+	return p.do(ctx, "UnmountDevice", showDevice(d), func(ctx context.Context) error { return p.Plugin.UnmountDevice(ctx, d) })
+}
+
+func showDevice(d volumemanager.Device) string {
+	return fmt.Sprintf("%s at %s of %s from %s", d.Spec.InnerName(), d.Dir, d.Root, d.Path)
+}
+
+func (p *theatre) WaitForAttach(ctx context.Context, spec volumemanager.Spec, hint string) (path string, err error) {
+	err = p.do(ctx, "WaitForAttach", spec.InnerName()+" at "+hint, func(ctx context.Context) (err error) {
+		path, err = p.Plugin.WaitForAttach(ctx, spec, hint)
+		return err
+	})
+	return path, err
+}
+
+func (p *theatre) Expand(ctx context.Context, e volumemanager.Expansion) error {
+	args := fmt.Sprintf("%s mounted at %s from %s to %s", showDevice(e.Device), e.MountedPath, e.From.String(), e.To.String())
+	return p.do(ctx, "Expand", args, func(ctx context.Context) error { return p.Plugin.Expand(ctx, e) })
+}
+
+func (p *theatre) Exhausted(ctx context.Context, spec volumemanager.Spec) (full bool, err error) {
+	err = p.do(ctx, "Exhausted", spec.InnerName(), func(context.Context) error { return nil })
+	return err == nil, err
+}
+
+// The other seams.
+
+func (p *theatre) Resolve(ctx context.Context, pod *v1.Pod, vol v1.Volume) (spec volumemanager.Spec, err error) {
+	err = p.do(ctx, "Resolve", pod.Name+"/"+vol.Name, func(ctx context.Context) (err error) {
+		p.mu.Lock()
+		size, mode, block := p.size, p.mode, p.block
+		p.mu.Unlock()
+		spec, err = claims(func(pv *v1.PersistentVolume) {
+			pv.Spec.Capacity[v1.ResourceStorage] = resource.MustParse(size)
+			pv.Spec.AccessModes[0] = mode
+			if block {
+				pv.Spec.VolumeMode = new(v1.PersistentVolumeBlock)
+			}
+		})(ctx, pod, vol)
+		return err
+	})
+	return spec, err
+}
+
+func (p *theatre) AttachedVolumes(ctx context.Context) (attached map[v1.UniqueVolumeName]string, err error) {
+	err = p.do(ctx, "AttachedVolumes", "", func(context.Context) error {
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		attached = maps.Clone(p.attached)
+		return nil
+	})
+	return attached, err
+}
+
+func (p *theatre) CleanSubpaths(ctx context.Context, place volumemanager.Place) error {
+	return p.do(ctx, "CleanSubpaths", string(place.PodUID)+"/"+place.Inner, func(context.Context) error { return nil })
+}
+
+func (p *theatre) MountPoints() (points []string, err error) {
+	err = p.do(p.t.Context(), "MountPoints", "", func(context.Context) error { return nil })
+	return nil, err
+}
+
+func (p *theatre) ShouldPodRuntimeBeRemoved(uid types.UID) bool {
+	p.quietly("Pods")
+	return p.pods.ShouldPodRuntimeBeRemoved(uid)
+}
+
+func (p *theatre) ShouldPodContainersBeTerminating(uid types.UID) bool {
+	p.quietly("Pods")
+	return p.pods.ShouldPodContainersBeTerminating(uid)
+}
+
+// quietly makes a call of a seam that cannot fail, without a note.
+func (p *theatre) quietly(seam string) {
+	if other := p.chosen(seam); other != nil {
+		_ = other(p, p.t.Context(), func(context.Context) error { return nil })
+	}
+}
+
+// Methods of the scenes.
+
+func (p *theatre) mount(pod *v1.Pod) {
+	began := time.Now()
+	err := p.manager.WaitForAttachAndMount(p.t.Context(), pod)
+	p.Note("mounted %s after %v: %v", pod.Name, time.Since(began), err)
+}
+
+func (p *theatre) remove(uid types.UID) {
+	p.pods.Set(uid, volumetest.Gone)
+	began := time.Now()
+	err := p.manager.WaitForUnmount(p.t.Context(), uid)
+	p.Note("unmounted %s after %v: %v", uid, time.Since(began), err)
+}
+
+func (p *theatre) clean() {
+	err := p.manager.CleanupOrphans(p.t.Context(), func(types.UID) bool { return false })
+	p.Note("cleaned up: %v", err)
+}
+
+// own is a pod with two volumes of its own, and claiming one with the volume of a claim.
+func own() *v1.Pod {
+	pod := podWith("a", "v", "w")
+	pod.Spec.SecurityContext = &v1.PodSecurityContext{FSGroup: new(int64(7)), RunAsUser: new(int64(8))}
+	return pod
+}
+
+func claiming(uid types.UID) *v1.Pod { return podClaiming(uid, "c") }
+
+// report tells the Manager that the node's status shows the volumes in use, as an agent does.
+func (p *theatre) report() { p.manager.MarkVolumesAsReportedInUse(p.manager.GetVolumesInUse()) }
+
+// run starts a Manager on the disk and the mounts of the earlier Manager.
+func (p *theatre) run() {
+	p.mu.Lock()
+	p.stopped = p.stopped || p.lost
+	p.mu.Unlock()
+	var err error
+	p.manager, err = volumemanager.New(p.options)
+	require.NoError(p.t, err)
+	ctx, cancel := context.WithCancel(p.t.Context())
+	p.stop, p.done = cancel, make(chan error, 1)
+	m, done := p.manager, p.done
+	go func() { done <- m.Run(ctx) }()
+}
+
+func (p *theatre) lose() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.lost = true
+}
+
+// restart ends the Manager and runs another.
+func (p *theatre) restart() {
+	p.stop()
+	p.Plugin.Release()
+	require.NoError(p.t, <-p.done)
+	p.run()
+	synctest.Wait()
+}
+
+// scene is a call of a Manager, after a prelude.
+type scene struct {
+	name    string
+	plugin  volumetest.Options
+	node    bool // attaches volumes
+	options func(*volumemanager.Options)
+	prelude func(p *theatre)
+	call    func(p *theatre)
+}
+
+var (
+	private = volumetest.Options{Folders: true}
+	shared  = volumetest.Options{Folders: true, Shared: true, Staged: true}
+	remote  = volumetest.Options{Folders: true, Shared: true, Staged: true, Attachable: true}
+)
+
+var scenes = []scene{
+	{name: "mount", plugin: private, call: func(p *theatre) { p.mount(own()) }},
+	{name: "refresh", plugin: volumetest.Options{Refresh: true}, prelude: func(p *theatre) { p.mount(own()) }, call: func(p *theatre) { p.mount(own()) }},
+	{name: "unmount", plugin: private, prelude: func(p *theatre) { p.mount(own()) }, call: func(p *theatre) { p.remove("a") }},
+	{name: "mount of a claim", plugin: remote, node: true, call: func(p *theatre) { p.mount(claiming("a")) }},
+	{name: "mount by a second pod", plugin: remote, node: true, prelude: func(p *theatre) { p.mount(claiming("a")) }, call: func(p *theatre) { p.mount(claiming("b")) }},
+	{name: "unmount of a claim", plugin: remote, node: true, prelude: func(p *theatre) { p.mount(claiming("a")) }, call: func(p *theatre) { p.remove("a") }},
+	{name: "expansion", plugin: shared, prelude: func(p *theatre) { p.mount(claiming("a")) }, call: func(p *theatre) {
+		p.mu.Lock()
+		p.size = "2Gi"
+		p.mu.Unlock()
+		p.mount(claiming("a"))
+	}},
+	{name: "expansion before the mount", plugin: shared, call: func(p *theatre) {
+		p.mu.Lock()
+		p.size = "2Gi"
+		p.mu.Unlock()
+		p.mount(claiming("a"))
+	}},
+	{name: "block volume", plugin: shared, prelude: func(p *theatre) { p.block = true }, call: func(p *theatre) {
+		p.mount(claiming("a"))
+		p.remove("a")
+	}},
+	{name: "exclusive volume", plugin: shared, prelude: func(p *theatre) {
+		p.mode = v1.ReadWriteOncePod
+		p.mount(claiming("a"))
+	}, call: func(p *theatre) {
+		time.AfterFunc(time.Second, func() { p.remove("a") })
+		p.mount(claiming("b"))
+	}},
+	{name: "mount after a restart", plugin: shared, prelude: func(p *theatre) {
+		p.mount(claiming("a"))
+		p.restart()
+	}, call: func(p *theatre) { p.mount(claiming("a")) }},
+	{name: "restart with a pod that is gone", plugin: shared, prelude: func(p *theatre) { p.mount(claiming("a")) }, call: func(p *theatre) {
+		p.pods.Set("a", volumetest.Gone)
+		p.restart()
+	}},
+	{name: "no seam for pods", plugin: private, options: func(o *volumemanager.Options) { o.Pods = nil }, call: func(p *theatre) {
+		p.mount(own())
+		p.remove("a")
+		p.mount(own())
+		p.clean()
+	}},
+	{name: "reconcile without Run", plugin: shared, prelude: func(p *theatre) {
+		p.stop()
+		<-p.done
+		var err error
+		p.manager, err = volumemanager.New(p.options)
+		require.NoError(p.t, err)
+	}, call: func(p *theatre) {
+		go p.mount(claiming("a"))
+		for i := range 6 {
+			synctest.Wait()
+			for _, o := range p.manager.Plan() {
+				p.Note("due: %s of %s %s, attempt %d", o.Kind, o.PodUID, o.Outer, o.Attempt)
+			}
+			p.Note("reconciled: %v", p.manager.Reconcile(p.t.Context()))
+			time.Sleep(10*time.Second + time.Duration(i)*time.Millisecond)
+		}
+		p.pods.Set("a", volumetest.Gone)
+		p.manager.PodChanged("a")
+		synctest.Wait()
+		p.Note("reconciled: %v", p.manager.Reconcile(p.t.Context()))
+		p.run()
+	}},
+	{name: "clean-up", plugin: private, prelude: func(p *theatre) {
+		p.mount(own())
+		p.stop()
+		<-p.done
+		p.files("pods/c/volumes/example.com~fake/v/", "pods/d/volumes/x.com~y/v/", "pods/e/")
+		p.run()
+		for _, uid := range []types.UID{"c", "d", "e"} {
+			p.pods.Set(uid, volumetest.Gone)
+		}
+		synctest.Wait()
+	}, call: func(p *theatre) {
+		p.pods.Set("a", volumetest.Gone)
+		p.clean()
+		time.Sleep(time.Second)
+		p.clean()
+	}},
+}
+
+// files creates files, and folders whose names end in a slash.
+func (p *theatre) files(names ...string) {
+	for _, name := range names {
+		path := filepath.Join(p.root, name)
+		require.NoError(p.t, os.MkdirAll(filepath.Dir(path), 0o750))
+		if strings.HasSuffix(name, "/") {
+			require.NoError(p.t, os.MkdirAll(path, 0o750))
+			continue
+		}
+		require.NoError(p.t, os.WriteFile(path, nil, 0o600))
+	}
+}
+
+// strikes are the answers to struck calls.
+var strikes = []struct {
+	name   string
+	answer answer
+}{
+	{"fails", failsWith(func(err error) error { return err })},
+	{"fails for now", failsWith(volumemanager.Transient)},
+	{"fails finally", failsWith(volumemanager.Final)},
+	{"fails for ever", failsWith(volumemanager.Terminal)},
+	{"fails too late", func(_ *theatre, ctx context.Context, do func(context.Context) error) error {
+		return errors.Join(do(ctx), errors.New("broken"))
+	}},
+	{"hangs", func(_ *theatre, ctx context.Context, _ func(context.Context) error) error {
+		select {
+		case <-ctx.Done():
+		case <-time.After(time.Hour):
+		}
+		return ctx.Err()
+	}},
+	{"is slow", func(_ *theatre, ctx context.Context, do func(context.Context) error) error {
+		time.Sleep(20 * time.Second)
+		return do(ctx)
+	}},
+	{"ignores its limit", func(_ *theatre, ctx context.Context, do func(context.Context) error) error {
+		time.Sleep(4 * time.Minute)
+		return do(context.WithoutCancel(ctx))
+	}},
+	{"does nothing", func(*theatre, context.Context, func(context.Context) error) error { return nil }},
+}
+
+func failsWith(class func(error) error) answer {
+	return func(*theatre, context.Context, func(context.Context) error) error { return class(errors.New("broken")) }
+}
+
+// event happens during a call.
+type event struct {
+	name   string
+	happen func(p *theatre)
+}
+
+var events = []event{
+	{"the end of the pod", func(p *theatre) {
+		p.pods.Set("a", volumetest.Gone)
+		p.manager.PodChanged("a")
+	}},
+	{"an unnoticed end", func(p *theatre) { p.pods.Set("a", volumetest.Gone) }},
+	{"a termination", func(p *theatre) {
+		p.pods.Set("a", volumetest.Terminating)
+		p.manager.PodChanged("a")
+	}},
+	{"a return of the pod", func(p *theatre) {
+		p.pods.Set("a", volumetest.Gone)
+		p.manager.PodChanged("a")
+		time.Sleep(10 * time.Millisecond)
+		p.pods.Set("a", volumetest.Alive)
+		p.manager.PodChanged("a")
+	}},
+	{"another call", func(p *theatre) { go p.mount(own()) }},
+	{"a second claim", func(p *theatre) { go p.mount(claiming("b")) }},
+	{"a refresh", func(p *theatre) { p.manager.Refresh(func(*v1.Pod, v1.Volume) bool { return true }) }},
+	{"a change of the node", func(p *theatre) { p.manager.NodeChanged() }},
+	{"a clean-up", (*theatre).clean},
+	{"a stop", func(p *theatre) {
+		p.stop()
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		p.stopped = true
+	}},
+	{"a loss of the disk", func(p *theatre) {
+		p.lose()
+		require.NoError(p.t, os.RemoveAll(p.root))
+		p.files("pods/a", "volumemanager")
+	}},
+	{"a loss of the records", func(p *theatre) {
+		p.lose()
+		for _, dir := range []string{"pods/a", "volumemanager/devices"} {
+			records, _ := filepath.Glob(filepath.Join(p.root, dir, "*.json"))
+			for _, r := range records {
+				require.NoError(p.t, os.Remove(r))
+				require.NoError(p.t, os.MkdirAll(r+"/x", 0o750))
+			}
+		}
+	}},
+}
+
+// during is the answer after an event in the middle of the call.
+func (e event) during(then answer) answer {
+	return func(p *theatre, ctx context.Context, do func(context.Context) error) error {
+		time.Sleep(100 * time.Millisecond)
+		e.happen(p)
+		time.Sleep(100 * time.Millisecond)
+		return then(p, ctx, do)
+	}
+}
+
+func succeeds(_ *theatre, ctx context.Context, do func(context.Context) error) error { return do(ctx) }
+
+// TestHostileSeams makes each call of a seam in each scene fail with each class of error, hang, come late, ignore its limit
+// and lie, once or always. Further cases have an event during a call, or several of all that. testdata/failures.golden has
+// calls with their arguments, the operations, the log entries and the state of some cases, and a digest of each. In every case
+// nothing stays mounted after the end of the pods.
+func TestHostileSeams(t *testing.T) {
+	book := casetest.Open(t, "testdata/failures.golden", *rewrite)
+	for _, s := range scenes {
+		for _, seam := range s.play(t, book, "", true, func(*theatre) {}) {
+			strike := func(name string, times int, a answer) {
+				s.play(t, book, seam+" "+name, name == "fails" || name == "hangs", func(p *theatre) {
+					left := times
+					p.strike(func(other string) answer {
+						if left == 0 || other != seam {
+							return nil
+						}
+						left--
+						return a
+					})
+				})
+			}
+			if seam != "Pods" {
+				for _, a := range strikes {
+					strike(a.name, 1, a.answer)
+					strike(a.name+" always", -1, a.answer)
+				}
+			}
+			for _, e := range events {
+				if e.name == "an unnoticed end" && s.name == "reconcile without Run" {
+					continue // the wait for the mount ends at the instant at which the unmount begins
+				}
+				strike("succeeds after "+e.name, 1, e.during(succeeds))
+				if seam != "Pods" {
+					strike("fails after "+e.name, 1, e.during(strikes[0].answer))
+				}
+			}
+		}
+		if s.name == "clean-up" {
+			continue // several volumes are torn down at the same instant
+		}
+		for seed := range uint64(6) {
+			s.play(t, book, fmt.Sprint("seed ", seed), false, func(p *theatre) {
+				rng, left := rand.New(rand.NewPCG(seed, 0)), 6
+				p.strike(func(seam string) answer {
+					if left--; left < 0 || seam == "Pods" {
+						return nil
+					}
+					a := strikes[rng.IntN(len(strikes))]
+					if rng.IntN(3) > 0 {
+						return a.answer
+					}
+					return events[rng.IntN(len(events)-3)].during(a.answer)
+				})
+			})
+		}
+	}
+	book.Close()
+}
+
+// play writes the effects of a case in a scene. The result has the seams that the scene uses.
+func (s scene) play(t *testing.T, book *casetest.Book, name string, single bool, arrange func(*theatre)) (seams []string) {
+	book.Play(strings.TrimSuffix(s.name+", "+name, ", "), func() (shown, text string) {
+		shown, text, seams = s.once(t, name, arrange)
+		if !single {
+			shown = ""
+		}
+		return shown, text
+	})
+	return seams
+}
+
+func (s scene) once(t *testing.T, name string, arrange func(*theatre)) (shown, text string, seams []string) {
+	root := memoryDir(t)
+	var out strings.Builder
+	synctest.Test(t, func(t *testing.T) {
+		p := s.raise(t, root)
+		if s.prelude != nil {
+			s.prelude(p)
+			time.Sleep(90 * time.Second)
+		}
+		p.Begin()
+		p.strike(nil)
+		arrange(p)
+		go s.call(p)
+		time.Sleep(12 * time.Minute)
+		synctest.Wait()
+		p.mu.Lock()
+		seams = slices.Sorted(maps.Keys(p.visited))
+		p.mu.Unlock()
+		out.WriteString(p.Lines("", 20))
+		p.states(&out)
+		shown = out.String()
+		p.strike(nil)
+		if info, err := os.Stat(root + "/pods/a"); err == nil && !info.IsDir() {
+			require.NoError(t, os.Remove(root+"/pods/a"))
+			require.NoError(t, os.RemoveAll(root+"/volumemanager"))
+		}
+		time.Sleep(2 * time.Hour)
+		p.Begin()
+		for _, uid := range []types.UID{"a", "b", "c", "d", "e"} {
+			p.remove(uid)
+		}
+		p.clean()
+		synctest.Wait()
+		out.WriteString(p.Lines("then ", 20))
+		p.states(&out)
+		if !p.stopped { // and no Manager has begun without the records
+			require.Empty(t, p.Plugin.Mounted(), "%s\n%s", name, out.String())
+			require.Empty(t, p.manager.Snapshot().Volumes, name)
+		}
+		p.stop()
+		require.NoError(t, <-p.done)
+	})
+	return shown, out.String(), seams
+}
+
+// raise prepares a Manager.
+func (s scene) raise(t *testing.T, root string) *theatre {
+	p := &theatre{t: t, root: root, pods: &volumetest.Pods{}, visited: map[string]bool{}, size: "1Gi", mode: v1.ReadWriteMany}
+	p.Replace = map[string]string{root: "ROOT"}
+	s.plugin.Gone = p.pods.ShouldPodRuntimeBeRemoved
+	p.Plugin = volumetest.NewPlugin(s.plugin)
+	p.attached = map[v1.UniqueVolumeName]string{attachedName: "/dev/hint"}
+	p.options = volumemanager.Options{
+		Pods: p, Root: root, Plugins: []volumemanager.Plugin{p}, Claims: p, Subpaths: p, Mounts: p,
+		Logger: p.Logger(),
+		Hooks: volumemanager.Hooks{
+			OperationEnded: func(e volumemanager.OperationEnd) {
+				pod := "-"
+				if e.Pod != nil {
+					pod = e.Pod.Name
+				}
+				waited := "-"
+				if !e.Requested.IsZero() {
+					waited = e.Ended.Sub(e.Requested).String()
+				}
+				p.Note("ended: %s %s of %s %s %s, attempt %d, queued %v, started %v, limit %v, took %v, waited %s: %v", e.Kind, e.Volume,
+					e.PodUID, pod, e.Outer, e.Attempt, p.Since(e.Queued), p.Since(e.Started), e.Deadline.Sub(e.Started), e.Ended.Sub(e.Queued),
+					waited, e.Err)
+			},
+			InUseChanged: func() {
+				p.Note("in use: %s", p.manager.GetVolumesInUse())
+				time.AfterFunc(10*time.Millisecond, p.report)
+			},
+		},
+	}
+	if s.node {
+		p.options.Node = p
+	}
+	if s.options != nil {
+		s.options(&p.options)
+	}
+	p.Begin()
+	p.run()
+	synctest.Wait()
+	return p
+}
+
+// states writes the state of the Manager, the plugin and the disk.
+func (p *theatre) states(out *strings.Builder) {
+	write := func(format string, args ...any) {
+		fmt.Fprintln(out, p.Text(fmt.Sprintf(format, args...)))
+	}
+	snapshot := p.manager.Snapshot()
+	for _, v := range snapshot.Volumes {
+		write("volume %s: attachable %t %t %t, device %s at %q: %v", v.Name, v.Attachable, v.ReportedInUse, v.Attached, v.Device, v.DeviceDir, v.LastError)
+		for _, pod := range v.Pods {
+			write("  %s %s %s: %s, %s, found %t, at %q, failures %d, again %s: %v", pod.UID, pod.Inner, pod.Outer, pod.Desire, pod.State,
+				pod.Reconstructed, pod.Mounted.Path, pod.Failures, p.Since(pod.RetryAt), pod.LastError)
+		}
+	}
+	for _, o := range snapshot.Operations {
+		write("under way: %s of %s since %v", o.Kind, o.PodUID, p.Since(o.Started))
+	}
+	for _, l := range snapshot.Leftovers {
+		write("left over: %s %s %s: %s", l.Kind, l.Path, l.PodUID, l.Why)
+	}
+	if in := p.manager.GetVolumesInUse(); len(in) > 0 {
+		write("in use: %s", in)
+	}
+	write("mounted %s, staged %s, violations %q", p.Plugin.Mounted(), p.Plugin.Staged(), p.Plugin.Violations())
+	var files []string
+	err := filepath.WalkDir(p.root, func(path string, d fs.DirEntry, err error) error {
+		if err == nil && !d.IsDir() {
+			files = append(files, strings.TrimPrefix(path, p.root+"/"))
+		}
+		return err
+	})
+	require.NoError(p.t, err)
+	if len(files) > 0 {
+		write("files: %s", strings.Join(files, " "))
+	}
+}
