@@ -37,6 +37,7 @@ type answer func(p *theatre, ctx context.Context, do request) (*v1.Pod, error)
 type hostile struct {
 	*statustest.Client
 	p      *theatre
+	asked  atomic.Int32
 	mu     sync.Mutex
 	choose func(statusmanager.Request) answer
 }
@@ -48,6 +49,7 @@ func (h *hostile) strike(choose func(statusmanager.Request) answer) {
 }
 
 func (h *hostile) do(ctx context.Context, kind statusmanager.Request, do request) (*v1.Pod, error) {
+	h.asked.Add(1)
 	h.mu.Lock()
 	var other answer
 	if h.choose != nil {
@@ -275,6 +277,10 @@ var strikes = []struct {
 	answer answer
 }{
 	{"fails", false, func(*theatre, context.Context, request) (*v1.Pod, error) { return nil, errors.New("broken") }},
+	{"fails with an empty pod", true, func(*theatre, context.Context, request) (*v1.Pod, error) { return &v1.Pod{}, errors.New("broken") }},
+	{"is refused with another pod", true, func(*theatre, context.Context, request) (*v1.Pod, error) {
+		return testPod("another"), apierrors.NewForbidden(v1.Resource("pods"), "web", nil)
+	}},
 	{"is lost", false, func(_ *theatre, ctx context.Context, do request) (*v1.Pod, error) {
 		_, err := do(ctx)
 		return nil, errors.Join(statustest.ErrReplyLost, err)
@@ -572,7 +578,7 @@ func (p *theatre) states(out *strings.Builder) {
 	if p.stopped.Load() {
 		stats.Queued, stats.Delayed = [3]int{}, 0
 	}
-	fmt.Fprintf(out, "here: %s; %+v\n", show(here), stats)
+	fmt.Fprintf(out, "here: %s; %+v, %d requests\n", show(here), stats, p.wire.asked.Load())
 	for _, pod := range p.server.Pods() {
 		fmt.Fprintf(out, "there: %s %s\n", pod.UID, show(pod.Status))
 	}

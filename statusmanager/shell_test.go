@@ -427,3 +427,72 @@ func TestForgettingWithinForgetting(t *testing.T) {
 		assert.Zero(t, n.Stats().Pods)
 	})
 }
+
+// A pod that waits for its next try is forgotten with its wait.
+func TestForgottenPodDoesNotWait(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n := newNode(t, statustest.Options{}, statusmanager.Options{})
+		inject(t, n.server, statustest.Fault{Err: errors.New("broken")})
+		n.set(n.server.Create(testPod("a")), status(v1.PodRunning, running("main")))
+		synctest.Wait()
+		require.Equal(t, 1, n.Stats().Delayed)
+		n.RemoveOrphanedStatuses(func(types.UID) bool { return false })
+		assert.Equal(t, statusmanager.Stats{}, n.Stats())
+	})
+}
+
+// A static pod that ends again and again has the budget of each other pod.
+func TestEndsOfAStaticPodHaveABudget(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n := newNode(t, statustest.Options{}, statusmanager.Options{})
+		pod := testPod("a", static)
+		n.server.CreateMirror(pod)
+		inject(t, n.server, statustest.Fault{Err: errors.New("broken")})
+		for range 500 {
+			n.set(pod, status(v1.PodRunning, running("main")))
+			time.Sleep(100 * time.Millisecond)
+			n.set(pod, status(v1.PodFailed, exited("main", 1)))
+			time.Sleep(100 * time.Millisecond)
+		}
+		assert.LessOrEqual(t, len(n.server.Journal()), 5+10)
+	})
+}
+
+// The workers that are reserved for pods whose requests were answered are not for a pod that has made no request.
+func TestPodWithoutARequestIsNotTrusted(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n := newNode(t, statustest.Options{}, statusmanager.Options{})
+		pod := n.server.Create(testPod("a"))
+		n.set(pod, status(v1.PodRunning, running("main")))
+		settle()
+		n.stop()
+		server := n.server
+		before := len(server.Journal())
+		m := newManager(t, statusmanager.Options{Patcher: server, Workers: 5, Jitter: func(d time.Duration) time.Duration { return d }})
+		m.Observed(server.Get("a"))
+		start(t, m)
+		set := func(pod *v1.Pod, s v1.PodStatus) {
+			_, err := m.SetPodStatus(pod, s)
+			require.NoError(t, err)
+		}
+		set(pod, server.Get("a").Status)
+		require.NoError(t, m.WaitSynced(t.Context(), "a"))
+		require.Len(t, server.Journal(), before, "the server has this status")
+		trouble := server.Create(testPod("trouble"))
+		inject(t, server, statustest.Fault{Pod: trouble.Name, Times: 1, Err: errors.New("broken")})
+		inject(t, server, statustest.Fault{Pod: trouble.Name, HangUntilCtx: true})
+		set(trouble, status(v1.PodRunning, running("main"))) // fails, and is tried again after 500 ms
+		time.Sleep(490 * time.Millisecond)
+		for _, uid := range uids("p", 3) {
+			hanging := server.Create(testPod(uid))
+			inject(t, server, statustest.Fault{Pod: hanging.Name, HangUntilCtx: true})
+			set(hanging, status(v1.PodRunning, running("main")))
+		}
+		time.Sleep(20 * time.Millisecond)
+		require.Equal(t, 4, m.Stats().InFlight)
+		began := time.Now()
+		set(pod, status(v1.PodRunning, ready("main")))
+		require.NoError(t, m.WaitSynced(t.Context(), "a"))
+		assert.Equal(t, 480*time.Millisecond, time.Since(began), "until the requests of the new pods are overdue")
+	})
+}
