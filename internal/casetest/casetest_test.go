@@ -4,6 +4,7 @@ package casetest_test
 
 import (
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"testing"
@@ -49,9 +50,13 @@ func TestBook(t *testing.T) {
 			}
 			return "shown\n", "shown\nwhole\n"
 		})
+		b.Play("three", func() (string, string) {
+			n++
+			return "shown", fmt.Sprint(n)
+		})
 		b.Close()
 	}
 	text, err := os.ReadFile(file)
 	require.NoError(t, err)
-	assert.Regexp(t, "^== one: 1: [0-9a-f]{8}\n== two: [0-9a-f]{8}\nshown\n$", string(text))
+	assert.Regexp(t, "^== one: 1: [0-9a-f]{8}\n== two: [0-9a-f]{8}\nshown\n== three: varies\n$", string(text))
 }
