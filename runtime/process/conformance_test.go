@@ -24,15 +24,19 @@ import (
 
 func TestConformance(t *testing.T) { conformance(t, process.Options{}) }
 
-// TestConformanceConfined needs Landlock ABI 6; with namespaces where the kernel allows them.
+// TestConformanceConfined runs the suite behind Landlock, seccomp and namespaces, and without the namespaces,
+// as on a kernel that has none for users. It needs Landlock ABI 6. TestConformanceLimited has the cgroups.
 func TestConformanceConfined(t *testing.T) {
-	if _, err := process.New(process.Options{Root: t.TempDir(), Confine: true}); err != nil {
+	confined := process.Options{Root: t.TempDir(), Confine: true}
+	if _, err := process.New(confined); err != nil {
 		t.Skip(err)
 	}
-	conformance(t, process.Options{Confine: true})
+	t.Run("with namespaces", func(t *testing.T) { conformance(t, confined) })
+	t.Run("without namespaces", func(t *testing.T) { conformance(t, confined, process.WithoutNamespaces) })
 }
 
-func conformance(t *testing.T, opts process.Options) {
+// conformance runs the suite of backends with opts, and with changes to each backend.
+func conformance(t *testing.T, opts process.Options, changes ...func(*process.Runtime)) {
 	privileged := true
 	runtimetest.Run(t, runtimetest.Harness{
 		Open: func(tb testing.TB) *runtimetest.Subject {
@@ -43,6 +47,9 @@ func conformance(t *testing.T, opts process.Options) {
 				own.Root = root
 				rt, err := process.New(own)
 				require.NoError(tb, err)
+				for _, change := range changes {
+					change(rt)
+				}
 				return rt
 			}
 			return &runtimetest.Subject{

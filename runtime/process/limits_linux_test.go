@@ -64,10 +64,20 @@ func foldersOf(t *testing.T, name string) (folders []string) {
 	return folders
 }
 
-// TestConformanceLimited needs cgroups: root, or a cgroup that was given to the user.
+// TestConformanceLimited needs cgroups: root, or a cgroup that was given to the user. KEELSON_SOAK=1 runs the
+// suite with walls, too: each combination of the layers that the machine has.
 func TestConformanceLimited(t *testing.T) {
 	_, name := limitedEnv(t, process.Options{})
-	conformance(t, process.Options{Cgroup: name})
+	t.Run("open", func(t *testing.T) { conformance(t, process.Options{Cgroup: name}) })
+	if os.Getenv("KEELSON_SOAK") != "1" {
+		return
+	}
+	confined := process.Options{Root: t.TempDir(), Confine: true, Cgroup: name}
+	if _, err := process.New(confined); err != nil {
+		t.Skip(err)
+	}
+	t.Run("with namespaces", func(t *testing.T) { conformance(t, confined) })
+	t.Run("without namespaces", func(t *testing.T) { conformance(t, confined, process.WithoutNamespaces) })
 }
 
 func limited(pod *v1.Pod, cpu, memory string) {
