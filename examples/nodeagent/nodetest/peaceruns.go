@@ -77,7 +77,7 @@ func (p *peace) number() {
 		var s span
 		s, r.life = p.spanAt(r.uid, r.created)
 		stopped := len(r.stops) > 0 && r.stops[0].at == r.created && s.to > r.created+1 && !p.isUnwell(r) // a life that ends at once stops it, too
-		if p.goesOn[tenant{r.uid, r.life}] && (r.created == s.from && r.removed == s.from || stopped || r.started == forever && p.inTheWay(r, s)) {
+		if p.goesOn[tenant{r.uid, r.life}] && (r.created == s.from && r.removed == s.from || stopped || (r.started == forever || r.cannotStart) && p.inTheWay(r, s)) {
 			r.life-- // created a moment before the exit that restarted all containers
 		}
 		for r.life >= 0 && p.goesOn[tenant{r.uid, r.life + 1}] && p.ephemeral(r) && r.exited > p.wanted[r.uid][r.life].to {

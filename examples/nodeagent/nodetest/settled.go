@@ -110,9 +110,25 @@ func (p *player) converged(pod *v1.Pod) error {
 	if over(status.Phase) {
 		return errors.Join(rightlyOver(pod, status, truth), conditionsFit(pod, status, truth))
 	}
+	if p.keepsLost(pod, truth) {
+		return errors.Join(p.works(pod, status, truth), swept(truth))
+	}
 	return errors.Join(p.works(pod, status, truth), swept(truth), truthful(status, truth), consistent(pod, status), p.countsRestarts(pod, status),
 		phaseFits(pod, status, truth), conditionsFit(pod, status, truth), containersFit(status, truth, p.unheeded(pod.UID)), p.probesFit(pod, status, truth),
 		fieldsFit(pod, status, truth), inTime(pod, status, time.Now()), resized(pod, status, truth))
+}
+
+// keepsLost reports whether a container of the pod waits for a sidecar, and an instance of the container runs
+// that the runtime has lost track of. The agent replaces the instance later, and publishes an unknown end.
+func (p *player) keepsLost(pod *v1.Pod, truth *runtime.PodStatus) bool {
+	return slices.ContainsFunc(p.node.World.Journal(), func(e fake.Entry) bool {
+		ref, ok := runtime.Find(pod, e.Container)
+		if !ok || e.UID != pod.UID || e.Op != fake.OpLostTrack || !waitsForSidecar(pod, ref.Container(pod), truth) {
+			return false
+		}
+		active := truth.Active(e.Container)
+		return active != nil && active.ID.ID == e.ID
+	})
 }
 
 // unheeded returns the containers of a pod with an instance whose start took effect for an agent that
