@@ -5,15 +5,12 @@ package volumemanager_test
 import (
 	"context"
 	"fmt"
-	"io/fs"
 	"maps"
-	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
 	"time"
 
-	"github.com/stretchr/testify/require"
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/apimachinery/pkg/types"
@@ -213,41 +210,5 @@ func (p *theatre) ShouldPodContainersBeTerminating(uid types.UID) bool {
 func (p *theatre) quietly(seam string) {
 	if other := p.chosen(seam); other != nil {
 		_ = other(p, p.t.Context(), func(context.Context) error { return nil })
-	}
-}
-
-// states writes the state of the Manager, the plugin and the disk.
-func (p *theatre) states(out *strings.Builder) {
-	write := func(format string, args ...any) {
-		fmt.Fprintln(out, p.Text(fmt.Sprintf(format, args...)))
-	}
-	snapshot := p.m().Snapshot()
-	for _, v := range snapshot.Volumes {
-		write("volume %s: attachable %t %t %t, device %s at %q: %v", v.Name, v.Attachable, v.ReportedInUse, v.Attached, v.Device, v.DeviceDir, v.LastError)
-		for _, pod := range v.Pods {
-			write("  %s %s %s: %s, %s, found %t, at %q, failures %d, again %s: %v", pod.UID, pod.Inner, pod.Outer, pod.Desire, pod.State,
-				pod.Reconstructed, pod.Mounted.Path, pod.Failures, p.Since(pod.RetryAt), pod.LastError)
-		}
-	}
-	for _, o := range snapshot.Operations {
-		write("under way: %s of %s since %v", o.Kind, o.PodUID, p.Since(o.Started))
-	}
-	for _, l := range snapshot.Leftovers {
-		write("left over: %s %s %s: %s", l.Kind, l.Path, l.PodUID, l.Why)
-	}
-	if in := p.m().GetVolumesInUse(); len(in) > 0 {
-		write("in use: %s", in)
-	}
-	write("mounted %s, staged %s, violations %q", p.Plugin.Mounted(), p.Plugin.Staged(), p.Plugin.Violations())
-	var files []string
-	err := filepath.WalkDir(p.root, func(path string, d fs.DirEntry, err error) error {
-		if err == nil && !d.IsDir() {
-			files = append(files, strings.TrimPrefix(path, p.root+"/"))
-		}
-		return err
-	})
-	require.NoError(p.t, err)
-	if len(files) > 0 {
-		write("files: %s", strings.Join(files, " "))
 	}
 }

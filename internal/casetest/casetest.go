@@ -1,26 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package casetest helps tests with hundreds of cases, such as each fault in each call of a part. It records what happens
-// in a case, and compares all cases with a file.
+// Package casetest helps tests with hundreds of cases, such as each fault in each call of a part. It notes what happens
+// in a case, for the message of a failure.
 package casetest
 
 import (
 	"cmp"
-	"crypto/sha256"
-	"flag"
 	"fmt"
-	"os"
 	"slices"
 	"strings"
 	"sync"
-	"testing"
 	"time"
 
 	"go.uber.org/zap"
 	"go.uber.org/zap/zapcore"
 )
-
-var whole = flag.String("cases", "", "write the whole text of all cases to this file, to compare two commits")
 
 // Notes are what has happened since Begin. All methods are safe for concurrent use.
 type Notes struct {
@@ -115,91 +109,4 @@ func (c *core) Write(e zapcore.Entry, fields []zapcore.Field) error {
 	}
 	c.notes.Note("%s", text)
 	return nil
-}
-
-// Book has the cases of a file.
-type Book struct {
-	t            *testing.T
-	file         string
-	write        bool
-	known        map[string]string // digest by name
-	names        []string          // in the file
-	cases, short strings.Builder
-	played       []string
-	differ       int
-}
-
-// Open reads the file of a Book. With write, the file is written anew at the end of the test.
-func Open(t *testing.T, file string, write bool) *Book {
-	t.Helper()
-	b := &Book{t: t, file: file, write: write, known: map[string]string{}}
-	text, err := os.ReadFile(file)
-	if err != nil && !write {
-		t.Fatal(err)
-	}
-	for line := range strings.Lines(string(text)) {
-		if title, ok := strings.CutPrefix(strings.TrimSpace(line), "== "); ok {
-			at := strings.LastIndex(title, ": ")
-			b.known[title[:at]] = title[at+2:]
-			b.names = append(b.names, title[:at])
-		}
-	}
-	return b
-}
-
-// tries is how often a case is played before its outcome counts as another outcome, because goroutines of the same instant
-// have no order. enough is the number of such cases after which the test ends.
-const tries, enough = 5, 5
-
-// varies is the digest of a case that had several outcomes when the file was written. Any outcome is right.
-const varies = "varies"
-
-// Play plays a case. The result of play is a text for the file, and the whole text, of which the file has a digest.
-func (b *Book) Play(name string, play func() (shown, text string)) {
-	b.t.Helper()
-	var shown, text, digest string
-	for try := range tries {
-		before := digest
-		shown, text = play()
-		sum := sha256.Sum256([]byte(text))
-		digest = fmt.Sprintf("%x", sum[:4])
-		switch {
-		case b.write && try > 0 && digest != before:
-			shown, text, digest = "", "", varies
-		case b.write:
-			continue
-		case b.known[name] == varies:
-			shown, text, digest = "", "", varies
-		case b.known[name] != digest && try == tries-1:
-			b.t.Errorf("another outcome of %s: %s\n%s", name, digest, text)
-			b.differ++
-		case b.known[name] != digest:
-			continue
-		}
-		break
-	}
-	b.played = append(b.played, name)
-	fmt.Fprintf(&b.short, "== %s: %s\n%s", name, digest, shown)
-	fmt.Fprintf(&b.cases, "== %s: %s\n%s", name, digest, text)
-	if b.differ >= enough && *whole == "" {
-		b.t.Fatalf("and perhaps others; with -cases=FILE at the earlier commit you see the outcomes there. If they are right, run the test with -rewrite")
-	}
-}
-
-// Close compares the names of the cases with the file, or writes the file.
-func (b *Book) Close() {
-	b.t.Helper()
-	if *whole != "" {
-		if err := os.WriteFile(*whole, []byte(b.cases.String()), 0o644); err != nil {
-			b.t.Fatal(err)
-		}
-	}
-	switch {
-	case b.write:
-		if err := os.WriteFile(b.file, []byte(b.short.String()), 0o644); err != nil {
-			b.t.Fatal(err)
-		}
-	case !slices.Equal(b.played, b.names):
-		b.t.Errorf("%s has other cases: run the test with -rewrite", b.file)
-	}
 }

@@ -4,15 +4,11 @@ package casetest_test
 
 import (
 	"errors"
-	"fmt"
-	"os"
-	"path/filepath"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/assert"
-	"github.com/stretchr/testify/require"
 	"go.uber.org/zap"
 
 	"github.com/keelson-dev/keelson/internal/casetest"
@@ -36,27 +32,4 @@ func TestNotes(t *testing.T) {
 		n.Begin()
 		assert.Empty(t, n.Lines("", 3))
 	})
-}
-
-func TestBook(t *testing.T) {
-	file := filepath.Join(t.TempDir(), "cases")
-	for _, write := range []bool{true, false} {
-		b := casetest.Open(t, file, write)
-		b.Play("one: 1", func() (string, string) { return "", "whole\n" })
-		n := 0
-		b.Play("two", func() (string, string) {
-			if n++; n == 1 && !write {
-				return "", "goroutines in another order\n"
-			}
-			return "shown\n", "shown\nwhole\n"
-		})
-		b.Play("three", func() (string, string) {
-			n++
-			return "shown", fmt.Sprint(n)
-		})
-		b.Close()
-	}
-	text, err := os.ReadFile(file)
-	require.NoError(t, err)
-	assert.Regexp(t, "^== one: 1: [0-9a-f]{8}\n== two: [0-9a-f]{8}\nshown\n== three: varies\n$", string(text))
 }
