@@ -89,7 +89,7 @@ tools: ## the tools of this Makefile do what they say
 	$(GO) -C tools test -count=1 -timeout=10m ./...
 
 arrows: ## the import graph, the source rules, the code in README.md
-	$(RACED) $(GO) test -vet=off -tags $(TAGS) -count=1 -timeout=10m .
+	$(RACED) $(GO) test -vet=off -tags $(TAGS) -count=1 -timeout=25m .
 
 docs: ## docs/podspec.md and docs/kubeletconfig.md written anew, by asking the code
 	$(GO) test -vet=off -count=1 -run='^TestKubeletConfigTable$$' ./examples/nodeagent/nodeconfig -rewrite
@@ -130,10 +130,10 @@ race: cc ## all tests under the race detector
 	@$(MAKE) -j3 -Oline race-real arrows race-rest
 
 race-real:
-	$(RACED) $(GO) test -vet=off -tags $(TAGS) -count=1 -timeout=15m $(REAL)
+	$(RACED) $(GO) test -vet=off -tags $(TAGS) -count=1 -timeout=30m $(REAL)
 
 race-rest:
-	$(RACED) $(GO) test -vet=off -tags $(TAGS) -count=1 -timeout=10m -p 3 $$($(GO) list ./... | grep -vFx "$$($(GO) list . $(REAL))")
+	$(RACED) $(GO) test -vet=off -tags $(TAGS) -count=1 -timeout=25m -p 3 $$($(GO) list ./... | grep -vFx "$$($(GO) list . $(REAL))")
 
 unit: ## all tests without the race detector; needs no C compiler
 	$(GO) test -vet=off -timeout=10m ./...
