@@ -19,6 +19,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/keelson-dev/keelson/internal/retry"
 	"github.com/keelson-dev/keelson/runtime"
 )
 
@@ -266,18 +267,29 @@ func (b *bench) cleanUp() {
 			continue
 		}
 		for _, c := range st.Containers {
-			if err := b.rt.RemoveContainer(ctx, c.ID); !gone(err) {
-				b.Errorf("clean-up: %s: %v", ruleRemove, err)
-			}
+			b.remove(ctx, func() error { return b.rt.RemoveContainer(ctx, c.ID) })
 		}
 		for _, s := range st.Sandboxes {
-			if err := b.rt.RemoveSandbox(ctx, s.ID); !gone(err) {
-				b.Errorf("clean-up: %s: %v", ruleRemove, err)
-			}
+			b.remove(ctx, func() error { return b.rt.RemoveSandbox(ctx, s.ID) })
 		}
 		st, err = b.rt.PodStatus(ctx, p.UID)
 		if err != nil || len(st.Containers)+len(st.Sandboxes) > 0 {
 			b.Errorf("clean-up: %s: left %+v, %v", ruleRemove, st, err)
+		}
+	}
+}
+
+// remove repeats a removal until ctx ends, as an agent does: containerd 1.6 removes no container whose start was
+// cancelled a moment ago.
+func (b *bench) remove(ctx context.Context, try func() error) {
+	for {
+		err := try()
+		if gone(err) {
+			return
+		}
+		if retry.Sleep(ctx, 100*time.Millisecond) != nil {
+			b.Errorf("clean-up: %s: %v", ruleRemove, err)
+			return
 		}
 	}
 }
