@@ -334,7 +334,7 @@ func (s scene) play(t *testing.T, name string, chooser func() func(string) answe
 		seams = slices.Sorted(maps.Keys(p.visited))
 		p.mu.Unlock()
 		if !strings.Contains(name, "ImagesInUse") || !strings.HasSuffix(name, "does nothing") {
-			require.Empty(t, p.node.Violations(), "%s, %s:\n%s", s.name, name, p.Lines("", 100))
+			require.Empty(t, p.node.Violations(), "%s, %s:\n%s", s.name, name, p.Lines(100))
 		}
 		p.Note("left: %s; listed: %d; saved: %d records, %d times", p.node.Tags(), len(p.gc.GetImageList()), len(p.store.records), p.store.saves)
 		p.node.Lie(imagegctest.Lies{})

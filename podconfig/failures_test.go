@@ -226,7 +226,7 @@ func TestHostileSeams(t *testing.T) {
 				p.Note("ended: %v", err)
 				timer.Stop()
 				for _, name := range slices.Sorted(maps.Keys(p.sinks)) {
-					require.ErrorIs(t, p.sinks[name].Submit(t.Context(), podconfig.Snapshot()), podconfig.ErrStopped, "%s, %s:\n%s", s.name, name, p.Lines("", 60))
+					require.ErrorIs(t, p.sinks[name].Submit(t.Context(), podconfig.Snapshot()), podconfig.ErrStopped, "%s, %s:\n%s", s.name, name, p.Lines(60))
 				}
 				var names []string
 				for source, pod := range p.store.Pods() {

@@ -33,6 +33,7 @@ type theatre struct {
 
 	mu     sync.Mutex
 	choose func(call string) reaction
+	told   map[string]prober.Result // by container and type
 	counts map[string]int
 }
 
@@ -67,6 +68,9 @@ func (p *theatre) ProbeResult(u prober.Update) {
 	if u.TerminationGracePeriodSeconds != nil {
 		grace = fmt.Sprint(*u.TerminationGracePeriodSeconds)
 	}
+	p.mu.Lock()
+	p.told[fmt.Sprint(u.ID, " ", u.Type)] = u.Result
+	p.mu.Unlock()
 	p.Note("update: %s %s of %s/%s %s: %s, grace %s", u.ID, u.Type, u.Pod.Name, u.Container, u.PodUID, u.Result, grace)
 	if other := p.chosen("Sink"); other != nil {
 		_, _ = other(p, p.t.Context())
@@ -216,12 +220,12 @@ var scenes = []struct {
 
 // TestHostileSeams makes each attempt in each scene fail, warn, err, hang, come late and lie, the first time, the third
 // time and always, and lets the calls of a caller come in the middle of an attempt, or of a call of the sink.
-// In every case Run ends with its context, and leaves no goroutine.
+// In every case the sink was told the last result of each probe, and Run ends with its context and leaves no goroutine.
 func TestHostileSeams(t *testing.T) {
 	for _, s := range scenes {
 		play := func(name string, choose func(call string) reaction) (calls map[string]int) {
 			synctest.Test(t, func(t *testing.T) {
-				p := &theatre{t: t, counts: map[string]int{}, choose: choose, in: s.in}
+				p := &theatre{t: t, counts: map[string]int{}, told: map[string]prober.Result{}, choose: choose, in: s.in}
 				p.pod = &v1.Pod{
 					ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "pod", UID: "uid"},
 					Spec:       v1.PodSpec{Containers: []v1.Container{{Name: "web"}}},
@@ -261,6 +265,9 @@ func TestHostileSeams(t *testing.T) {
 				for _, kind := range []prober.Type{prober.Startup, prober.Readiness, prober.Liveness} {
 					result, known := p.prober.Result(p.in.ID, kind)
 					p.Note("result of %s: %s %t", kind, result, known)
+					if told, ok := p.told[fmt.Sprint(p.in.ID, " ", kind)]; ok && known {
+						require.Equal(t, told, result, "%s, %s:\n%s", s.name, name, p.Lines(100))
+					}
 				}
 				p.Note("dirty: %s", p.prober.Take())
 				cancel()

@@ -277,7 +277,7 @@ func (s scene) play(t *testing.T, name string, arrange func(*theatre)) (kinds []
 		p.Begin()
 		p.set(v1.PodRunning, waiting("main", "then"))
 		time.Sleep(12 * time.Minute)
-		p.expectTold(s.name + ", " + name + ":\n" + p.Lines("", 60))
+		p.expectTold(s.name + ", " + name + ":\n" + p.Lines(60))
 		p.stop()
 		require.NoError(t, <-p.done)
 	})

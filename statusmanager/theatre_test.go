@@ -28,7 +28,6 @@ type answer func(p *theatre, ctx context.Context, do request) (*v1.Pod, error)
 type hostile struct {
 	*statustest.Client
 	p      *theatre
-	asked  atomic.Int32
 	mu     sync.Mutex
 	choose func(statusmanager.Request) answer
 }
@@ -40,7 +39,6 @@ func (h *hostile) strike(choose func(statusmanager.Request) answer) {
 }
 
 func (h *hostile) do(ctx context.Context, kind statusmanager.Request, do request) (*v1.Pod, error) {
-	h.asked.Add(1)
 	h.mu.Lock()
 	var other answer
 	if h.choose != nil {

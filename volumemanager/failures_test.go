@@ -29,9 +29,6 @@ import (
 func (p *theatre) mount(pod *v1.Pod) {
 	began := time.Now()
 	err := p.m().WaitForAttachAndMount(p.t.Context(), pod)
-	if errors.Is(err, volumemanager.ErrPodTerminating) {
-		err = volumemanager.ErrPodTerminating // operations begin and end at the same instant
-	}
 	p.Note("mounted %s after %v: %v", pod.Name, time.Since(began), err)
 }
 
@@ -417,7 +414,7 @@ func (s scene) play(t *testing.T, name string, arrange func(*theatre)) (seams []
 		p.clean()
 		synctest.Wait()
 		if !p.stopped { // and no Manager has begun without the records
-			require.Empty(t, p.Plugin.Mounted(), "%s, %s:\n%s", s.name, name, p.Lines("", 60))
+			require.Empty(t, p.Plugin.Mounted(), "%s, %s:\n%s", s.name, name, p.Lines(60))
 			require.Empty(t, p.m().Snapshot().Volumes, "%s, %s", s.name, name)
 		}
 		p.end()
@@ -429,7 +426,6 @@ func (s scene) play(t *testing.T, name string, arrange func(*theatre)) (seams []
 // raise prepares a Manager.
 func (s scene) raise(t *testing.T, root string) *theatre {
 	p := &theatre{t: t, root: root, pods: &volumetest.Pods{}, visited: map[string]bool{}, size: "1Gi", mode: v1.ReadWriteMany}
-	p.Replace = map[string]string{root: "ROOT"}
 	s.plugin.Gone = p.pods.ShouldPodRuntimeBeRemoved
 	p.Plugin = volumetest.NewPlugin(s.plugin)
 	p.attached = map[v1.UniqueVolumeName]string{attachedName: "/dev/hint"}

@@ -1,13 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package casetest helps tests with hundreds of cases, such as each fault in each call of a part. It notes what happens
-// in a case, for the message of a failure.
+// Package casetest helps tests with hundreds of cases, such as each fault in each call of a part. Notes of a case
+// explain its failure.
 package casetest
 
 import (
-	"cmp"
 	"fmt"
-	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -18,9 +16,6 @@ import (
 
 // Notes are what has happened since Begin. All methods are safe for concurrent use.
 type Notes struct {
-	// Replace maps parts of notes that differ from run to run to a replacement. Set it before the first note.
-	Replace map[string]string
-
 	mu    sync.Mutex
 	began time.Time
 	notes []note
@@ -48,35 +43,25 @@ func (n *Notes) Since(t time.Time) string {
 	return t.Sub(n.began).String()
 }
 
-// Text returns text on one line, with the replacements.
-func (n *Notes) Text(text string) string {
-	for from, to := range n.Replace {
-		text = strings.ReplaceAll(text, from, to)
-	}
-	return strings.ReplaceAll(text, "\n", "; ")
-}
-
-// Note adds a note with the present time.
+// Note adds a note with the present time, on one line.
 func (n *Notes) Note(format string, args ...any) {
-	text := n.Text(fmt.Sprintf(format, args...))
+	text := strings.ReplaceAll(fmt.Sprintf(format, args...), "\n", "; ")
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	n.notes = append(n.notes, note{time.Since(n.began), text})
 }
 
-// Lines returns the notes in an order that does not depend on goroutines, each after prefix. Of more than limit notes, the
-// middle is left out.
-func (n *Notes) Lines(prefix string, limit int) string {
+// Lines returns the notes. Of more than limit notes, the middle is left out.
+func (n *Notes) Lines(limit int) string {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	slices.SortFunc(n.notes, func(a, b note) int { return cmp.Or(cmp.Compare(a.at, b.at), strings.Compare(a.text, b.text)) })
 	var lines strings.Builder
 	for i, one := range n.notes {
 		switch left := len(n.notes) - limit; {
 		case left <= 0, i < limit-3, i >= len(n.notes)-3:
-			fmt.Fprintf(&lines, "%s%v %s\n", prefix, one.at, one.text)
+			fmt.Fprintf(&lines, "%v %s\n", one.at, one.text)
 		case i == limit-3:
-			fmt.Fprintf(&lines, "%sand %d others\n", prefix, left)
+			fmt.Fprintf(&lines, "and %d others\n", left)
 		}
 	}
 	return lines.String()
