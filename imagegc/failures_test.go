@@ -129,7 +129,6 @@ func (p *theatre) noted(r imagegc.Result, err error) {
 type scene struct {
 	name    string
 	options func(o *imagegc.Options)
-	prelude func(p *theatre)
 	call    func(p *theatre, ctx context.Context)
 }
 
