@@ -78,10 +78,10 @@ func (q *Queue) Pop() (Update, bool) {
 // order.
 func (q *Queue) All(ctx context.Context) iter.Seq[Update] {
 	return func(yield func(Update) bool) {
+		// Another loop may be waiting for a token that this loop has consumed.
+		defer q.signal()
 		for ctx.Err() == nil {
-			u, ok := q.Pop()
-			if ok {
-				// Another loop may be waiting for the token consumed by this loop.
+			if u, ok := q.Pop(); ok {
 				q.signal()
 				if !yield(u) {
 					return

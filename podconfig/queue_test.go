@@ -12,6 +12,7 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/keelson-dev/keelson/podconfig"
@@ -193,4 +194,79 @@ func TestQueueSeveralConsumers(t *testing.T) {
 		cancel()
 		wg.Wait()
 	})
+}
+
+// gated is a context whose Done method waits. A loop of Queue.All calls Done after it has found the
+// queue empty, and before it waits.
+type gated struct {
+	context.Context
+	open chan struct{}
+}
+
+func (g gated) Done() <-chan struct{} {
+	<-g.open
+	return g.Context.Done()
+}
+
+// TestQueueAllBetweenLookAndWait pushes two updates while two loops have found the queue empty and do
+// not wait yet. Each loop receives an update, although the other loop is busy with its own.
+func TestQueueAllBetweenLookAndWait(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		q := podconfig.NewQueue()
+		ctx, cancel := context.WithCancel(t.Context())
+		g := gated{Context: ctx, open: make(chan struct{})}
+		var wg sync.WaitGroup
+		var seen atomic.Int32
+		for range 2 {
+			wg.Go(func() {
+				for range q.All(g) {
+					seen.Add(1)
+					<-ctx.Done()
+				}
+			})
+		}
+		synctest.Wait()
+		for _, source := range []string{"api", "file"} {
+			require.NoError(t, q.Push(ctx, from(source, update(opUpdate, pod("a", "1")))))
+		}
+		close(g.open)
+		synctest.Wait()
+		require.EqualValues(t, 2, seen.Load())
+		cancel()
+		wg.Wait()
+	})
+}
+
+// TestQueueAllEndsBesideAnother ends a loop at the instant of a push. The other loop receives the update.
+func TestQueueAllEndsBesideAnother(t *testing.T) {
+	for range 100 { // the loop finds its end or the update by chance
+		synctest.Test(t, func(t *testing.T) {
+			q := podconfig.NewQueue()
+			ctx, cancel := context.WithCancel(t.Context())
+			ending := gated{Context: ctx, open: make(chan struct{})}
+			other := gated{Context: t.Context(), open: make(chan struct{})}
+			seen := 0
+			go func() {
+				for range q.All(other) {
+					seen++
+					return
+				}
+			}()
+			ended := make(chan struct{})
+			go func() {
+				defer close(ended)
+				for range q.All(ending) {
+					assert.Fail(t, "ctx has ended")
+				}
+			}()
+			synctest.Wait()
+			require.NoError(t, q.Push(ctx, update(opUpdate, pod("a", "1"))))
+			cancel()
+			close(ending.open)
+			<-ended
+			close(other.open)
+			synctest.Wait()
+			require.Equal(t, 1, seen)
+		})
+	}
 }
