@@ -126,6 +126,8 @@ func TestFollowEndsWithWhatFails(t *testing.T) {
 		require.ErrorContains(t, podconfig.Follow(t.Context(), podconfig.StoreOptions{}, l.set, idle("api"), says("file", next)), `"file": broken`)
 		require.ErrorContains(t, podconfig.Follow(t.Context(), podconfig.StoreOptions{}, l.set, nil), "source 0 is nil")
 		require.ErrorContains(t, podconfig.Follow(t.Context(), podconfig.StoreOptions{}, nil), "set must not be nil")
+		o := podconfig.StoreOptions{Seed: map[string][]*v1.Pod{"": nil}}
+		require.ErrorContains(t, podconfig.Follow(t.Context(), o, l.set), "StoreOptions.Seed")
 	})
 }
 

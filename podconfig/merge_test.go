@@ -159,3 +159,13 @@ func TestMergeTrustsVersionsOfTheAPISourceAlone(t *testing.T) {
 		require.Equal(t, "UPDATE[a/1]+", brief(merge(t, s, "api", podconfig.Snapshot(after))))
 	})
 }
+
+// A pod with other content is told if its version is not the last one, although an earlier object of
+// the pod had the version.
+func TestMergeTrustsTheLastVersionAlone(t *testing.T) {
+	s := newStore(t, podconfig.StoreOptions{})
+	merge(t, s, "api", podconfig.Snapshot(pod("a", "1", version("7"))))
+	require.Empty(t, merge(t, s, "api", podconfig.Snapshot(pod("a", "1", version("8")))))
+	require.Empty(t, merge(t, s, "api", podconfig.Snapshot(pod("a", "1", version("8"), image("x:2")))), "not compared")
+	require.Equal(t, "UPDATE[a/1]", brief(merge(t, s, "api", podconfig.Snapshot(pod("a", "1", version("7"), image("x:2"))))))
+}

@@ -19,8 +19,8 @@ const firstRetry, longestRetry = time.Second, 5 * time.Minute
 // waits are 1 s, 2 s and so on up to 5 min, each up to twice as long at random. After a run of more
 // than 5 min the waits begin anew. The pods of s stay until s submits other pods.
 //
-// problem, if not nil, receives each failure with the wait before the next run, and nil after the first
-// change that is accepted afterwards. It must not block. A return of s before the end of ctx without an
+// problem, if not nil, receives each failure with the wait before the next run, and nil with a wait of
+// 0 after the first change that is accepted afterwards. It must not block. A return of s before the end of ctx without an
 // error is the failure ErrSourceEnded.
 //
 // The Run method of s must be callable again after it has returned.

@@ -94,3 +94,53 @@ func TestRetryWithoutAListener(t *testing.T) {
 		assert.Greater(t, runs, 3)
 	})
 }
+
+// Problem is told of the end of a failure once, by the first accepted change. The source learns the
+// errors of its submissions.
+func TestRetryTellsTheEndOfAFailureOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		type told struct {
+			err  error
+			wait time.Duration
+		}
+		var problems []told
+		broken := errors.New("broken")
+		runs := 0
+		source := podconfig.SourceFunc("file", func(ctx context.Context, out podconfig.Sink) error {
+			runs++
+			if runs == 1 {
+				assert.NoError(t, out.Submit(ctx, podconfig.Snapshot()))
+				assert.Empty(t, problems, "nothing has failed")
+				return broken
+			}
+			assert.ErrorIs(t, out.Submit(ctx, podconfig.Change{}), podconfig.ErrUnknownChange)
+			assert.Len(t, problems, 1, "a refused change ends no failure")
+			for range 3 {
+				assert.NoError(t, out.Submit(ctx, podconfig.Snapshot()))
+			}
+			<-ctx.Done()
+			return ctx.Err()
+		})
+		source = podconfig.Retry(source, func(err error, again time.Duration) { problems = append(problems, told{err, again}) })
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		require.NoError(t, podconfig.Run(ctx, newStore(t, podconfig.StoreOptions{}), (&collector{}).take, source))
+		require.Len(t, problems, 2)
+		assert.ErrorIs(t, problems[0].err, broken)
+		assert.Equal(t, told{}, problems[1])
+	})
+}
+
+// An error at the end of ctx is the source's result, and not repeated.
+func TestRetryReturnsTheLastError(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		source := podconfig.SourceFunc("file", func(ctx context.Context, _ podconfig.Sink) error {
+			<-ctx.Done()
+			return errors.New("cannot clean up")
+		})
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		err := podconfig.Run(ctx, newStore(t, podconfig.StoreOptions{}), (&collector{}).take, podconfig.Retry(source, nil))
+		require.EqualError(t, err, `podconfig: source "file": cannot clean up`)
+	})
+}

@@ -93,10 +93,42 @@ func TestRunDeliversInOrderAndEndsWithItsContext(t *testing.T) {
 
 func TestRunWithoutSourcesWaits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		stop := start(t, newStore(t, podconfig.StoreOptions{}), (&collector{}).take)
-		synctest.Wait()
-		require.NoError(t, stop())
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		began := time.Now()
+		require.NoError(t, podconfig.Run(ctx, newStore(t, podconfig.StoreOptions{}), (&collector{}).take))
+		require.Equal(t, time.Minute, time.Since(began))
 	})
+}
+
+// bare is a Merger without a method Register.
+type bare struct{ podconfig.Merger }
+
+// registrar is a Merger that records its registered sources.
+type registrar struct {
+	bare
+	names []string
+	err   error
+}
+
+func (r *registrar) Register(names ...string) error {
+	r.names = names
+	return r.err
+}
+
+// A Merger learns the names of all sources before any source runs. Register is optional, and its error
+// ends Run.
+func TestRunRegistersTheSources(t *testing.T) {
+	store, out := bare{newStore(t, podconfig.StoreOptions{})}, (&collector{}).take
+	r := &registrar{bare: store, err: errors.New("no place")}
+	err := podconfig.Run(t.Context(), r, out, idle("b"), idle("a"))
+	require.EqualError(t, err, "podconfig: Run: register the sources: no place")
+	require.Equal(t, []string{"b", "a"}, r.names)
+
+	require.ErrorContains(t, podconfig.Run(t.Context(), store, out, idle("a"), idle("")), "source 1: podconfig: source without name")
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	require.NoError(t, podconfig.Run(ctx, store, out, idle("a")))
 }
 
 func TestRunReportsAFailedSourceAndLosesNothing(t *testing.T) {
@@ -203,6 +235,28 @@ func TestSubmitAfterTheEnd(t *testing.T) {
 		ctx, cancel := context.WithCancelCause(t.Context())
 		cancel(reason)
 		require.ErrorIs(t, sink.Submit(ctx, podconfig.Snapshot()), reason)
+		require.False(t, store.Seen("file"))
+	})
+}
+
+// A change that is submitted after the end of ctx is not merged, although Run would take it.
+func TestSubmitAfterTheEndOfItsContext(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		reason := errors.New("enough")
+		store := newStore(t, podconfig.StoreOptions{})
+		s := podconfig.SourceFunc("file", func(ctx context.Context, out podconfig.Sink) error {
+			ended, cancel := context.WithCancelCause(ctx)
+			cancel(reason)
+			for range 100 { // Run waits for submissions each time
+				synctest.Wait()
+				assert.ErrorIs(t, out.Submit(ended, podconfig.Snapshot()), reason)
+			}
+			<-ctx.Done()
+			return nil
+		})
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		require.NoError(t, podconfig.Run(ctx, store, (&collector{}).take, s))
 		require.False(t, store.Seen("file"))
 	})
 }

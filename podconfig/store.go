@@ -109,7 +109,7 @@ func (s *Store) Merge(ctx context.Context, source string, c Change) ([]Update, e
 	switch {
 	case source == "":
 		return nil, ErrNoSource
-	case c.kind < ChangeSnapshot || c.kind > ChangeRemove:
+	case c.kind == 0:
 		return nil, fmt.Errorf("%w from source %q", ErrUnknownChange, source)
 	case ctx.Err() != nil:
 		return nil, fmt.Errorf("podconfig: merge %s of source %q: %w", c.kind, source, context.Cause(ctx))

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/stretchr/testify/assert"
@@ -69,6 +70,68 @@ func TestStoreSeenAndDrop(t *testing.T) {
 	require.Equal(t, "REMOVE[a/1 b/2]", brief(s.Drop("file")))
 	require.Empty(t, s.Drop("file"))
 	require.Equal(t, "ADD[a/1]+", brief(merge(t, s, "file", podconfig.Snapshot(pod("a", "1")))), "a dropped source starts anew")
+}
+
+// TestStoreRegistersAll expects the order of Register, whichever source is merged first.
+func TestStoreRegistersAll(t *testing.T) {
+	s := newStore(t, podconfig.StoreOptions{})
+	require.NoError(t, s.Register("file", "api", "url"))
+	var got []string
+	for i, source := range []string{"url", "api", "file"} {
+		merge(t, s, source, podconfig.Upsert(pod("p", types.UID(fmt.Sprint(i)))))
+	}
+	for source := range s.Pods() {
+		got = append(got, source)
+	}
+	require.Equal(t, []string{"file", "api", "url"}, got)
+}
+
+// TestStoreReplay expects an ADD for each source with pods, and no mark of a complete source.
+func TestStoreReplay(t *testing.T) {
+	s := newStore(t, podconfig.StoreOptions{})
+	require.NoError(t, s.Register("file", "api", "url"))
+	merge(t, s, "url", podconfig.Snapshot(pod("d", "4")))
+	merge(t, s, "api", podconfig.Snapshot())
+	merge(t, s, "file", podconfig.Snapshot(pod("c", "3"), pod("a", "1"), pod("b", "2")))
+	got := s.Replay()
+	require.Equal(t, "ADD[c/3 a/1 b/2] ADD[d/4]", brief(got))
+	require.Equal(t, []string{"file", "url"}, []string{got[0].Source, got[1].Source})
+	stored, _ := s.Get("url", "4")
+	require.Equal(t, stored, got[1].Pods[0])
+	require.NotSame(t, stored, got[1].Pods[0], "the consumer owns the pods")
+}
+
+// TestStoreAndThePodsOfAChange expects the same stored pod whether the source keeps its pods or gives
+// them away. The store edits neither. The source may edit the pods that it keeps.
+func TestStoreAndThePodsOfAChange(t *testing.T) {
+	made := func(ref, message string) *v1.Pod {
+		p := pod("a", "1", image(ref), label("k", ref), annotation("mine", ref))
+		p.TypeMeta = metav1.TypeMeta{APIVersion: "v1", Kind: "Pod"}
+		p.Status.Conditions = []v1.PodCondition{{Type: v1.PodReady, Message: message}}
+		return p
+	}
+	for _, given := range []bool{true, false} {
+		s := newStore(t, podconfig.StoreOptions{})
+		for _, want := range []*v1.Pod{made("x:1", "new"), made("x:1", "other status"), made("x:2", "other status"), made("x:3", "both")} {
+			in := want.DeepCopy()
+			c := podconfig.Upsert(in)
+			require.False(t, c.IsGiven())
+			if given {
+				c = c.Given()
+				require.True(t, c.IsGiven())
+			}
+			merge(t, s, "api", c)
+			require.Equal(t, want, in)
+			if !given {
+				in.Labels["k"], in.Annotations["mine"], in.Spec.Containers[0].Image, in.Status.Conditions[0].Message = "edit", "edit", "edit", "edit"
+			}
+			got, _ := s.Get("api", "1")
+			got = got.DeepCopy()
+			delete(got.Annotations, podconfig.AnnotationSource)
+			delete(got.Annotations, podconfig.AnnotationFirstSeen)
+			require.Equal(t, want, got)
+		}
+	}
 }
 
 func TestStorePodsAndGet(t *testing.T) {
@@ -140,6 +203,12 @@ func TestStoreLogsRejectedPodsIfNobodyElseWants(t *testing.T) {
 	merge(t, s, "file", podconfig.Snapshot(pod("a", "1"), pod("a", "9"), nil))
 	require.Equal(t, 2, logs.Len())
 	require.Equal(t, "a_ns", logs.All()[0].ContextMap()["pod"])
+
+	rejected := 0
+	s = newStore(t, podconfig.StoreOptions{Logger: zap.New(core), Rejected: func(podconfig.Rejection) { rejected++ }})
+	merge(t, s, "file", podconfig.Snapshot(pod("a", "1"), pod("a", "9")))
+	require.Equal(t, 1, rejected)
+	require.Equal(t, 2, logs.Len(), "a rejection is reported in one place")
 }
 
 func TestStoreReportsConflictsOncePerAdd(t *testing.T) {
