@@ -228,10 +228,8 @@ func (p *Pods) observe(ctx context.Context, r *record) (*runtime.PodStatus, erro
 
 // exited returns status if every container has exited, and nil otherwise.
 func exited(status *runtime.PodStatus) *runtime.PodStatus {
-	for i := range status.Containers {
-		if status.Containers[i].State != runtime.StateExited {
-			return nil
-		}
+	if slices.ContainsFunc(status.Containers, func(c runtime.ContainerStatus) bool { return c.State != runtime.StateExited }) {
+		return nil
 	}
 	return status
 }
@@ -302,15 +300,16 @@ func (p *Pods) Stop(ctx context.Context, uid types.UID, pod *v1.Pod, grace time.
 	}
 	req := runtime.KillRequest{UID: uid, Pod: pod, Grace: &grace}
 	if pod != nil {
-		observed := r.ended
-		r.ended = nil
-		if observed == nil {
-			if observed, err = p.read(ctx, uid); err != nil {
+		if err := p.renew(ctx, r); err != nil { // a pod may be killed before its first Sync
+			return err
+		}
+		req.Status, r.ended = r.ended, nil
+		if req.Status == nil {
+			if req.Status, err = p.read(ctx, uid); err != nil {
 				return err
 			}
-			p.publish(r, pod, observed, podstatus.StageTerminating, edit)
+			p.publish(r, pod, req.Status, podstatus.StageTerminating, edit)
 		} // else the last Sync has published the exits
-		req.Status = observed
 	}
 	result := p.opts.Manager.KillPod(ctx, req)
 	if err := result.Err(); err != nil {

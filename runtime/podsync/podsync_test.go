@@ -169,6 +169,29 @@ func TestAReturningUIDBeginsAnew(t *testing.T) {
 	})
 }
 
+// TestAReturningUIDIsStoppedBeforeItsFirstSync: the status is that of a pod that never ran, and stays after
+// the removal of the earlier life's remains.
+func TestAReturningUIDIsStoppedBeforeItsFirstSync(t *testing.T) {
+	play(t, nil, func(n *node) {
+		n.world.Script(fake.Target{Container: "c"}, fake.Script{ExitAfter: time.Second, ExitCode: 1})
+		pod := newPod("job", v1.RestartPolicyNever)
+		require.True(n, n.drive(pod, time.Minute))
+		n.end(pod, nil)
+		n.mu.Lock()
+		n.known[pod.UID] = pod
+		n.mu.Unlock()
+		edit := func(s *v1.PodStatus) { s.Reason = "Refused" }
+		require.NoError(n, n.pods.Stop(n.Context(), pod.UID, pod, time.Second, edit))
+		n.mu.Lock()
+		delete(n.known, pod.UID) // its content may be removed, as that of an evicted pod
+		n.mu.Unlock()
+		time.Sleep(time.Hour)
+		status := n.pods.Status(pod)
+		assert.Equal(n, "Refused", status.Reason)
+		assert.Nil(n, status.ContainerStatuses[0].State.Terminated)
+	})
+}
+
 // TestALostRecordDoesNotRunAgain: that a container has finished is remembered, whatever the runtime forgets.
 func TestALostRecordDoesNotRunAgain(t *testing.T) {
 	play(t, nil, func(n *node) {

@@ -65,10 +65,12 @@ func (p *peace) verdictOn(uid types.UID, life int) verdict {
 			before = max(before, r.exited) // until then statuses are about its life
 		}
 	}
-	for _, told := range p.h.Statuses {
+	for i, told := range p.h.Statuses {
 		r := reasonOf(&told.Status)
-		if r == reasonPreempted && told.At <= before {
-			continue
+		if r == reasonPreempted && (told.At < before || told.At == before && slices.ContainsFunc(p.h.Statuses[i:], func(later Published) bool {
+			return later.Pod.UID == uid && later.At < s.to && later.Status.Phase != v1.PodFailed
+		})) {
+			continue // the status is about the life before, unless this life is preempted as it begins
 		}
 		if told.Pod.UID == uid && told.At >= s.from && (told.At < s.to || told.At == s.to && !s.static) && (told.Status.Phase == v1.PodFailed || r == reasonPreempted) &&
 			(strings.HasPrefix(r, reasonOutOf) || r == reasonPreempted || r == reasonPorts || slices.Contains(impossibilities, r)) {
@@ -364,8 +366,8 @@ func (p *peace) yields(victim, t tenant) bool {
 func (p *peace) makesRoom(t tenant, begin time.Duration) time.Duration {
 	for {
 		others := slices.DeleteFunc(p.others(t, begin+1), func(o tenant) bool {
-			_, reason := p.turnedAway(o.uid, o.life)
-			return reason == reasonPreempted && !slices.ContainsFunc(p.runs, func(r *run) bool { return r.uid == o.uid && r.life == o.life }) // ended at once
+			ended, reason := p.turnedAway(o.uid, o.life)
+			return reason == reasonPreempted && ended <= begin+1 && !slices.ContainsFunc(p.runs, func(r *run) bool { return r.uid == o.uid && r.life == o.life }) // ended at once
 		})
 		if len(p.short(t, others, begin+1)) == 0 {
 			return begin

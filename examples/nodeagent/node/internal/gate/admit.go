@@ -123,11 +123,13 @@ func (g *Gate) check(own *admission.Demand) []admission.Failure {
 	return admission.Check(&g.node, g.used, own)
 }
 
-// staying returns the demands of the admitted pods that do not end, to make room for own.
+// staying returns the demands of the admitted pods that do not end, or start again after their end, to
+// make room for own.
 func (g *Gate) staying(own *admission.Demand) iter.Seq[*admission.Demand] {
 	return func(yield func(*admission.Demand) bool) {
 		for uid, p := range g.places.All() {
-			if !g.host.Workers.IsPodTerminationRequested(uid) && !own.IsNamesake(p.demand) && !yield(p.demand) {
+			ends := g.host.Workers.IsPodTerminationRequested(uid) && !g.restarts(uid)
+			if !ends && !own.IsNamesake(p.demand) && !yield(p.demand) {
 				return
 			}
 		}
@@ -142,9 +144,19 @@ func (g *Gate) heldSince(uid types.UID) time.Time {
 	return time.Now()
 }
 
+// restarts reports whether a pod starts again in its place after the end of its containers.
+func (g *Gate) restarts(uid types.UID) bool {
+	info, _ := g.host.Workers.Info(uid)
+	return info.RestartRequested
+}
+
 // preempt ends a pod to make room for a critical pod. The exit codes of the containers decide
-// between Succeeded and Failed, as in the kubelet (1.36). A static pod is always Failed.
+// between Succeeded and Failed, as in the kubelet (1.36). A static pod is always Failed. A pod that
+// is about to start again is preempted after that, because a kill affects only the version before.
 func (g *Gate) preempt(victim, critical *v1.Pod) {
+	if g.restarts(victim.UID) {
+		return
+	}
 	g.host.Log.Warn("pod is preempted", feature.PodField(victim), zap.String("for", critical.Namespace+"/"+critical.Name))
 	g.host.Event(victim, v1.EventTypeWarning, admission.ReasonPreempted, admission.MessagePreempted)
 	g.host.Fail(victim, feature.Failure{Reason: admission.ReasonPreempted, Message: admission.MessagePreempted, Evict: true, ByExit: !podfacts.IsStatic(victim), Condition: &v1.PodCondition{

@@ -128,6 +128,8 @@ func (g *Gate) Feature() feature.Feature {
 		Stopped: func(uid types.UID) {
 			g.tell(func(n *news) { n.ended = append(n.ended, uid) })
 		},
+		// Housekeeping starts pods again, and a held pod may have to preempt them.
+		Housekeep: func(func(types.UID) bool) { g.wanted.Notify() },
 		Run: func(ctx context.Context) error {
 			var wg sync.WaitGroup
 			wg.Go(func() { g.listFormerPods(ctx) })
@@ -168,7 +170,7 @@ func (g *Gate) Reconsider() (waiting []*v1.Pod) {
 		g.mergeNode(nodeNews{began: g.asOf, node: n.seen})
 	}
 	for _, uid := range n.ended {
-		if info, ok := g.host.Workers.Info(uid); !ok || !info.RestartRequested {
+		if !g.restarts(uid) {
 			g.vacate(uid)
 		}
 	}
