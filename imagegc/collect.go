@@ -34,8 +34,7 @@ func (c *Collector) GarbageCollect(ctx context.Context) (Result, error) {
 
 // DeleteUnusedImages removes every image except images in use, held, pinned, protected or too
 // young, at any disk usage. The kubelet calls it under disk pressure, after removing containers.
-// The error is like GarbageCollect's, except that a failed measurement of the disk is no error;
-// then Result.Freed is the sum of the image sizes.
+// The error is like GarbageCollect's, except that a failed measurement of the disk is no error.
 func (c *Collector) DeleteUnusedImages(ctx context.Context) (Result, error) {
 	return c.collect(ctx, GoalUnused)
 }
@@ -74,7 +73,8 @@ type pass struct {
 	tried    map[string]Kept // images not to be tried again, by key; KeepReason is empty for a removed image
 	errs     []error
 	capacity uint64
-	before   uint64 // available bytes at the start
+	before   uint64 // available bytes at the start, if begun
+	begun    bool   // the disk was measured at the start
 	left     uint64 // available bytes now
 	most     uint64 // most available bytes so far
 	measured bool
@@ -111,7 +111,7 @@ func (p *pass) prepare(ctx context.Context) error {
 	if err := p.measure(ctx); err != nil && p.goal == GoalThreshold {
 		return err
 	}
-	p.before, p.most = p.left, p.left
+	p.before, p.most, p.begun = p.left, p.left, p.measured
 	p.decide()
 	p.result.Plan = p.now
 	return nil
@@ -146,9 +146,7 @@ func (p *pass) measure(ctx context.Context) error {
 		err = ErrInvalidCapacity
 	}
 	p.measured = err == nil
-	if err == nil {
-		p.capacity, p.left = capacity, min(available, capacity)
-	}
+	p.capacity, p.left = capacity, min(available, capacity)
 	return err
 }
 
@@ -264,9 +262,10 @@ func (p *pass) fillResult(ctx context.Context) {
 	r := &p.result
 	if p.measured {
 		r.UsagePercent = usagePercent(p.capacity, p.left)
+	}
+	r.Freed = r.Sizes
+	if p.measured && p.begun {
 		r.Freed = p.left - min(p.left, p.before)
-	} else if p.goal == GoalUnused {
-		r.Freed = r.Sizes
 	}
 	r.Kept = append(r.Kept, p.now.Keep...)
 	for _, removals := range [][]Removal{p.now.Remove, p.now.Spare} {
@@ -282,7 +281,7 @@ func (p *pass) fillResult(ctx context.Context) {
 		}
 	}
 	sortKept(r.Kept)
-	if p.goal != GoalThreshold || !p.measured || ctx.Err() != nil || p.left >= r.Plan.Target {
+	if !p.measured || ctx.Err() != nil || p.left >= r.Plan.Target {
 		return
 	}
 	p.errs = append(p.errs, &NotEnoughError{
@@ -303,9 +302,6 @@ func (p *pass) sendEvents() {
 		}
 	}
 	for _, err := range p.errs {
-		if err == nil {
-			continue
-		}
 		if shortage, ok := errors.AsType[*NotEnoughError](err); ok {
 			p.c.opts.Events.Event(v1.EventTypeWarning, eventFreeDiskSpaceFailed, shortage.Error())
 		}

@@ -41,7 +41,7 @@ func (c *Collector) Hold(ctx context.Context, references ...string) (*Lease, err
 	for _, reference := range references {
 		l.names.add(reference)
 	}
-	if err := l.holds.await(ctx, l.holds.register(l)); err != nil {
+	if err := l.holds.register(l).await(ctx); err != nil {
 		l.Release()
 		return nil, fmt.Errorf("hold images %q: %w", references, err)
 	}
@@ -59,7 +59,7 @@ func (l *Lease) Resolved(ctx context.Context, id string) (bool, error) {
 	if err != nil {
 		return false, err
 	}
-	if err := l.holds.await(ctx, busy); err != nil {
+	if err := busy.await(ctx); err != nil {
 		return false, fmt.Errorf("hold image %q: %w", id, err)
 	}
 	return l.holds.confirm(l, id), nil
@@ -76,8 +76,8 @@ type holds struct {
 		// ended are leases released during a pass. They still count, because the list of images in
 		// use may be older than their containers.
 		ended  []*Lease
-		passes int // running passes
-		claims map[*claim]struct{}
+		passes int    // running passes
+		claim  *claim // the running removal; passes wait for each other
 		// removals are the attempts during any lease, the newest last.
 		removals []attempt
 		clock    uint64  // number of removal attempts
@@ -96,8 +96,8 @@ type attempt struct {
 	at    uint64
 }
 
-// register adds l and returns the running removals of its images.
-func (h *holds) register(l *Lease) []*claim {
+// register adds l and returns the running removal of one of its images.
+func (h *holds) register(l *Lease) *claim {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if h.mu.leases == nil {
@@ -111,7 +111,7 @@ func (h *holds) register(l *Lease) []*claim {
 			l.names.addID(image.ID)
 		}
 	}
-	return h.removalsOf(&l.names)
+	return h.removalOf(&l.names)
 }
 
 // markStart sets the removal number from which Resolved counts. The caller's view of the images is
@@ -122,29 +122,30 @@ func (h *holds) markStart(l *Lease) {
 	l.began = h.mu.clock
 }
 
-// removalsOf returns the running removals of images with a name in n. The caller holds the lock.
-func (h *holds) removalsOf(n *names) (out []*claim) {
-	for c := range h.mu.claims {
-		if n.find(c.image) != "" {
-			out = append(out, c)
-		}
-	}
-	return out
-}
-
-func (h *holds) await(ctx context.Context, busy []*claim) error {
-	for _, c := range busy {
-		select {
-		case <-c.done:
-		case <-ctx.Done():
-			return context.Cause(ctx)
-		}
+// removalOf returns the running removal if its image has a name in n, or nil. The caller holds the
+// lock.
+func (h *holds) removalOf(n *names) *claim {
+	if c := h.mu.claim; c != nil && n.find(c.image) != "" {
+		return c
 	}
 	return nil
 }
 
-// extend adds an image ID to l and returns the running removals of the image.
-func (h *holds) extend(l *Lease, id string) ([]*claim, error) {
+// await waits for the end of a running removal, if not nil.
+func (c *claim) await(ctx context.Context) error {
+	if c == nil {
+		return nil
+	}
+	select {
+	case <-c.done:
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
+
+// extend adds an image ID to l and returns the running removal of the image.
+func (h *holds) extend(l *Lease, id string) (*claim, error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if l.released {
@@ -153,7 +154,7 @@ func (h *holds) extend(l *Lease, id string) ([]*claim, error) {
 	l.names.add(id)
 	var image names
 	image.add(id)
-	return h.removalsOf(&image), nil
+	return h.removalOf(&image), nil
 }
 
 // confirm reports whether no removal of the image was attempted since Hold or the last Resolved.
@@ -294,10 +295,7 @@ func (h *holds) claim(image *Image) (c *claim, heldAs string) {
 		}
 	}
 	c = &claim{image: image, done: make(chan struct{})}
-	if h.mu.claims == nil {
-		h.mu.claims = make(map[*claim]struct{})
-	}
-	h.mu.claims[c] = struct{}{}
+	h.mu.claim = c
 	return c, ""
 }
 
@@ -305,7 +303,7 @@ func (h *holds) claim(image *Image) (c *claim, heldAs string) {
 func (h *holds) settleClaim(c *claim) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	delete(h.mu.claims, c)
+	h.mu.claim = nil
 	h.mu.clock++
 	if len(h.mu.leases) > 0 {
 		h.mu.removals = append(h.mu.removals, attempt{c.image, h.mu.clock})

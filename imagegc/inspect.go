@@ -85,7 +85,7 @@ func (c *Collector) list(ctx context.Context) ([]Image, error) {
 }
 
 // inUse returns the names of the images in use and of the wanted images, and the number of names in
-// use.
+// use, 0 with an error.
 func (c *Collector) inUse(ctx context.Context) (*names, int, error) {
 	ctx, cancel := context.WithTimeout(ctx, CallTimeout)
 	defer cancel()
@@ -123,7 +123,7 @@ func (c *Collector) listAll(ctx context.Context) ([]Image, *names, error) {
 	}
 	c.holds.dropEnded()
 	used, count, err := c.inUse(ctx)
-	if err == nil && len(images) == 0 && count > 0 {
+	if len(images) == 0 && count > 0 {
 		err = ErrImplausibleList
 	}
 	return images, used, err

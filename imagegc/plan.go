@@ -36,7 +36,7 @@ type ImageState struct {
 	Image  Image
 	Record Record
 	UsedAs string // the name used by a container, or empty
-	HeldAs string // the reference in a lease, or empty
+	HeldAs string // the first reference of the leases in alphabetical order, or empty
 }
 
 // PlanInput is the complete input of Plan, which does not modify it.

@@ -18,13 +18,14 @@ type Result struct {
 	DryRun         bool      // only the plan was made
 
 	Removed []Removed // in the order of removal
-	Kept    []Kept    // kept images and their reasons at the end
+	Kept    []Kept    // kept images and their reasons at the end, sorted by name
 	// Present are the images present after the last removal, nil if unknown or DryRun. A caller with
 	// data per image, such as pull records, uses Present to clean up: drop a record that is older than
 	// Started if its image is not in Present.
 	Present []Image
 	// Freed is the growth of the available space in bytes, 0 if the space has shrunk. Writes by
-	// other processes count.
+	// other processes count. Freed is Sizes if the disk could not be measured at the start or at the
+	// end.
 	Freed uint64
 	// Sizes is the sum of the sizes of the removed images in bytes. Images with shared layers free
 	// less than Sizes.

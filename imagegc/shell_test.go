@@ -60,15 +60,72 @@ func TestPatienceIsExact(t *testing.T) {
 	})
 }
 
-// Without a measurement, the freed bytes are the sizes of the removed images.
+// Without a measurement at the start and at the end, the freed bytes are the sizes of the removed images.
 func TestFreedWithoutAMeasurement(t *testing.T) {
+	for name, tc := range map[string]struct {
+		fails func(measurement int) bool
+		usage int
+		want  uint64
+	}{
+		"none":            {func(int) bool { return true }, 0, 5 * gib},
+		"none at first":   {func(n int) bool { return n == 1 }, 10, 5 * gib},
+		"none at last":    {func(n int) bool { return n == 6 }, 0, 5 * gib},
+		"none on the way": {func(n int) bool { return n == 3 }, 10, 50 * gib},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				f := newFixture(t, nil, images(5)...)
+				n := 0
+				f.node.Lie(imagegctest.Lies{Disk: func(uint64, uint64) (uint64, uint64) {
+					if n++; tc.fails(n) {
+						return 0, 0
+					}
+					return 100 * gib, min(90, 30+10*uint64(n)) * gib // other programs free space, too
+				}})
+				result, err := f.gc.DeleteUnusedImages(t.Context())
+				require.NoError(t, err)
+				assert.Equal(t, tc.want, result.Freed)
+				assert.Equal(t, tc.usage, result.UsagePercent)
+			})
+		})
+	}
+}
+
+// A pass by the threshold that lost the disk frees the sizes of the removed images, too. The error says
+// what was tried.
+func TestDiskLostDuringAPass(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		f := newFixture(t, nil, images(5)...)
-		f.node.Lie(imagegctest.Lies{Disk: func(uint64, uint64) (uint64, uint64) { return 0, 0 }})
-		result, err := f.gc.DeleteUnusedImages(t.Context())
-		require.NoError(t, err)
-		assert.EqualValues(t, 5*gib, result.Freed)
-		assert.Zero(t, result.UsagePercent)
+		f := newFixture(t, nil, images(20)...)
+		f.node.Fill(70 * gib)
+		f.node.Hook = func(_ context.Context, c imagegctest.Call) error {
+			if c.Method == "ImageFS" && len(f.node.Calls("ImageFS")) > 3 {
+				return errors.New("away")
+			}
+			return nil
+		}
+		result, err := f.gc.GarbageCollect(t.Context())
+		require.EqualError(t, err, "measure image file system: away")
+		assert.Len(t, result.Removed, 3)
+		assert.EqualValues(t, 3*gib, result.Freed)
+	})
+}
+
+// After a removal with an effect on the disk, eight removals without an effect are tried again.
+func TestPatienceBeginsAnewWithEachEffect(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFixture(t, nil)
+		for i := range 20 {
+			tag := fmt.Sprintf("r.example/i%02d:1", i)
+			f.node.Add(imagegctest.Image{Tags: []string{tag}, Layers: map[string]uint64{tag: 50 * gib}})
+		}
+		n := 0
+		f.node.Lie(imagegctest.Lies{Disk: func(uint64, uint64) (uint64, uint64) {
+			n++
+			return 100 * gib, uint64(min(10+n, 14)) * gib
+		}})
+		result, err := f.gc.GarbageCollect(t.Context())
+		require.Error(t, err)
+		assert.Len(t, result.Removed, 3+8)
 	})
 }
 
@@ -122,7 +179,7 @@ func TestPlanNamesTheLeases(t *testing.T) {
 // While a held reference matches no image, the images are listed again after each removal: the pull
 // under way may turn out to be of a listed image.
 func TestOpenLeaseMakesTheBatchesSmall(t *testing.T) {
-	for held, want := range map[string]int{"r.example/i00:1": 3, "r.example/being-pulled:1": 17} {
+	for held, want := range map[string]int{"r.example/i00:1": 3, "r.example/being-pulled:1": 17, "being-pulled": 17} {
 		t.Run(held, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				f := newFixture(t, nil, images(17)...)
@@ -215,13 +272,15 @@ func TestDryRunSavesNothing(t *testing.T) {
 
 // The end of Run is no failure, although it ends a call.
 func TestEndOfRunIsNotLogged(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		core, logs := observer.New(zap.InfoLevel)
-		f := newFixture(t, func(o *imagegc.Options) {
-			o.Logger, o.Policy.HighPercent = zap.New(core), 100
-		}, images(2)...)
-		f.node.Hook = func(ctx context.Context, _ imagegctest.Call) error { <-ctx.Done(); return ctx.Err() }
-		f.runFor(time.Second)
-		assert.Empty(t, logs.All())
-	})
+	for _, high := range []int{100, 85} { // without collections, and with
+		synctest.Test(t, func(t *testing.T) {
+			core, logs := observer.New(zap.InfoLevel)
+			f := newFixture(t, func(o *imagegc.Options) {
+				o.Logger, o.Policy.HighPercent = zap.New(core), high
+			}, images(2)...)
+			f.node.Hook = func(ctx context.Context, _ imagegctest.Call) error { <-ctx.Done(); return ctx.Err() }
+			f.runFor(time.Second)
+			assert.Empty(t, logs.All())
+		})
+	}
 }

@@ -235,10 +235,11 @@ func TestSlowStore(t *testing.T) {
 		errs  []bool // of three passes
 		asked int
 		took  time.Duration
+		cause string
 	}{
-		"hangs once": {[]func(context.Context) error{hangs, well}, []bool{true, false, false}, 2, imagegc.CallTimeout},
-		"is late":    {[]func(context.Context) error{late}, []bool{false, false, false}, 1, 2 * imagegc.CallTimeout},
-		"fails":      {[]func(context.Context) error{fails}, []bool{true, false, false}, 1, 0},
+		"hangs once": {[]func(context.Context) error{hangs, well}, []bool{true, false, false}, 2, imagegc.CallTimeout, "deadline exceeded"},
+		"is late":    {[]func(context.Context) error{late}, []bool{false, false, false}, 1, 2 * imagegc.CallTimeout, ""},
+		"fails":      {[]func(context.Context) error{fails}, []bool{true, false, false}, 1, 0, "away"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -249,6 +250,10 @@ func TestSlowStore(t *testing.T) {
 					_, err := f.gc.GarbageCollect(t.Context())
 					_, isStore := errors.AsType[*imagegc.StoreError](err)
 					assert.Equal(t, failed, isStore, "%v", err)
+					if failed {
+						assert.ErrorContains(t, err, "load image records: ")
+						assert.ErrorContains(t, err, tc.cause)
+					}
 				}
 				assert.Len(t, store.asked, tc.asked)
 				assert.Equal(t, tc.took, time.Since(began))
@@ -295,7 +300,10 @@ func TestFailedListsAreLoggedOnce(t *testing.T) {
 func TestRunBetweenCollections(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		core, logs := observer.New(zap.InfoLevel)
-		f := newFixture(t, func(o *imagegc.Options) { o.Logger, o.Interval = zap.New(core), time.Hour }, images(1)...)
+		passes := 0
+		f := newFixture(t, func(o *imagegc.Options) {
+			o.Logger, o.Interval, o.OnPass = zap.New(core), time.Hour, func(imagegc.Result, error) { passes++ }
+		}, images(1)...)
 		f.node.Run("c", "r.example/i00:1")
 		f.node.Fill(85 * gib)
 		done := make(chan struct{})
@@ -307,6 +315,7 @@ func TestRunBetweenCollections(t *testing.T) {
 		f.runFor(3*time.Hour - time.Second)
 		<-done
 		assert.Len(t, f.node.Calls("ImagesInUse"), 36, "every five minutes")
+		assert.Equal(t, 3, passes, "every hour")
 		removed := logs.FilterMessage("Removed images").All()
 		require.Len(t, removed, 1)
 		assert.EqualValues(t, 1, removed[0].ContextMap()["images"])
