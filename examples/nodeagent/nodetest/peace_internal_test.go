@@ -61,11 +61,16 @@ func TestFlippedConditions(t *testing.T) {
 		pod.UID = uid
 		return Stored{Pod: pod}
 	}
+	gated := shown("u", "True", 0)
+	gated.Pod.Spec.ReadinessGates = []v1.PodReadinessGate{{ConditionType: "a/gate"}}
+	gated.Pod.Status.Conditions = append(gated.Pod.Status.Conditions, v1.PodCondition{Type: "a/gate", Status: "True", LastTransitionTime: metav1.Unix(0, 0)})
 	for name, c := range map[string]struct {
 		stored []Stored
 		theirs *v1.PodStatus
 		want   int64
 	}{
+		"a gate, at once":      {[]Stored{gated}, ready("False", 0), 0},
+		"no gate, at once":     {[]Stored{shown("u", "False", 0)}, ready("False", 0), 1},
 		"shown for an instant": {[]Stored{shown("u", "False", 1), shown("u", "True", 5), shown("u", "False", 5)}, ready("False", 5), 5},
 		"never shown":          {[]Stored{shown("u", "False", 1), shown("u", "False", 5)}, ready("False", 5), 1},
 		"shown before":         {[]Stored{shown("u", "True", 1), shown("u", "False", 1), shown("u", "False", 5)}, ready("False", 5), 1},

@@ -42,7 +42,8 @@ func (p *player) arrived(pod *v1.Pod, status *v1.PodStatus) error {
 // flipped sets the transition times in ours to those in theirs if the API server has shown the other
 // status of the condition since. The status manager takes a probe result before the next status of
 // the agent: if a container ends at the instant at which the last other container becomes ready, the
-// pod is ready for that instant on the API server, and not in the statuses of the agent.
+// pod is ready for that instant on the API server, and not in the statuses of the agent. The status
+// manager also takes the condition of a readiness gate at once, and the agent after the sync in progress.
 func flipped(stored []Stored, uid types.UID, theirs, ours *v1.PodStatus) {
 	for i := range ours.Conditions {
 		own := &ours.Conditions[i]
@@ -53,11 +54,17 @@ func flipped(stored []Stored, uid types.UID, theirs, ours *v1.PodStatus) {
 		if slices.ContainsFunc(stored, func(s Stored) bool {
 			other, known := conditionsOf(&s.Pod.Status)[own.Type]
 			return known && s.Pod.UID == uid && other.Status != own.Status && other.LastTransitionTime.After(own.LastTransitionTime.Time) &&
-				!other.LastTransitionTime.After(now.LastTransitionTime.Time)
+				!other.LastTransitionTime.After(now.LastTransitionTime.Time) ||
+				own.Type == v1.PodReady && s.Pod.UID == uid && now.LastTransitionTime.Before(&own.LastTransitionTime) && gateMoved(s.Pod, now.LastTransitionTime)
 		}) {
 			own.LastTransitionTime = now.LastTransitionTime
 		}
 	}
+}
+
+// gateMoved reports whether a readiness gate of the pod has its status since that time.
+func gateMoved(pod *v1.Pod, at metav1.Time) bool {
+	return slices.ContainsFunc(pod.Status.Conditions, func(c v1.PodCondition) bool { return isGate(pod, c.Type) && c.LastTransitionTime.Equal(&at) })
 }
 
 // sameFields: two statuses have the same fields. sameFields modifies both.

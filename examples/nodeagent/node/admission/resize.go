@@ -36,7 +36,7 @@ func Resize(node *Node, used *Usage, now, wanted *Demand) Resized {
 		return Resized{Run: wanted}
 	}
 	if pending := pendingResize(node, used, now, wanted); pending != nil {
-		return Resized{Run: DemandOf(withResources(wanted.Pod, now.Pod)), Pending: pending}
+		return Resized{Run: DemandOf(WithResources(wanted.Pod, now.Pod)), Pending: pending}
 	}
 	return Resized{Run: wanted, Granted: true}
 }
@@ -77,10 +77,10 @@ func sameOf(a, b []v1.Container) bool {
 	return true
 }
 
-// withResources returns wanted with the resources of now, for containers in both. A pod runs in
+// WithResources returns wanted with the resources of now, for containers in both. A pod runs in
 // this version while a resize is pending. The result shares memory with both arguments and must not
 // be written.
-func withResources(wanted, now *v1.Pod) *v1.Pod {
+func WithResources(wanted, now *v1.Pod) *v1.Pod {
 	out := *wanted
 	out.Spec.Resources = now.Spec.Resources
 	out.Spec.Containers = resourcesOf(wanted.Spec.Containers, now.Spec.Containers)

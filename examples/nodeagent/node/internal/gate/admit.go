@@ -228,7 +228,7 @@ func (g *Gate) Resized() (granted []*v1.Pod) {
 // Allocated implements feature.Gate.
 func (g *Gate) Allocated(pod *v1.Pod) *v1.Pod {
 	if p := g.places.Get(pod.UID); p != nil && g.pending.Get(pod.UID) != nil {
-		return p.demand.Pod
+		return admission.WithResources(pod, p.demand.Pod) // p.demand may have an older status
 	}
 	return pod
 }
