@@ -3,6 +3,7 @@
 package nodetest
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 	"time"
@@ -104,8 +105,9 @@ func (c *checker) sidecars() {
 			case side == nil:
 				c.violate(at, "%s (%s %s/%s) is made before sidecar %s of its pod", i.id, i.pod, i.uid, i.name, name)
 			case side.called < 0 || side.recordsLost || side.trackLost:
-			case before != nil && stopped[before.id] > 0 && stopped[before.id] < side.exit && side.exit < before.exit && before.exit < entry:
-				// The container was stopped while the sidecar ran, and ended after the sidecar.
+			case before != nil && stopped[before.id] > 0 && stopped[before.id] < side.exit && before.exit < entry &&
+				(side.exit < before.exit || endedForGood(manifests[i.uid], before)):
+				// The container was stopped while the sidecar ran. It ended after the sidecar, or has ended for good.
 			case side.exit < entry && (side.exited < at-staleAfter && !c.suspendedBetween(side.exited, at) ||
 				before != nil && side.exit < before.exit && before.exit < entry && stopped[before.id] == 0 && !before.recordsLost && !before.trackLost):
 				c.violate(at, "%s (%s %s/%s) is made while sidecar %s of its pod is down, since %.3fs", i.id, i.pod, i.uid, i.name, name, side.exited.Seconds())
@@ -114,6 +116,16 @@ func (c *checker) sidecars() {
 			}
 		}
 	}
+}
+
+// endedForGood reports whether the exit of an instance ends its container according to every manifest.
+func endedForGood(manifests []*v1.Pod, i *instance) bool {
+	var code int32
+	_, _ = fmt.Sscanf(i.detail, "code %d", &code)
+	return !slices.ContainsFunc(manifests, func(pod *v1.Pod) bool {
+		ref, ok := runtime.Find(pod, i.name)
+		return !ok || comesAgain(pod, ref.Container(pod), code)
+	})
 }
 
 // staleAfter is the time after which an agent must know the end of a sidecar. A later creation may

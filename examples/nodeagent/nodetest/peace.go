@@ -208,7 +208,7 @@ func (p *peace) beginsAt(uid types.UID, life int, c *v1.Container, due, slack ti
 	case late > slack+soon+p.reviewed(uid, life) && chain[0].image != c.Image: // it waited for an image that is no longer wanted
 	case chain[0].created < due:
 		p.violate(chain[0].created, "container %s/%s is created before %.3fs", uid, name, due.Seconds())
-	case chain[0].created > due+late:
+	case chain[0].created > due+late && !p.exceeded(uid, life, chain[0].created):
 		p.violate(chain[0].created, "container %s/%s is created, and was due at %.3fs", uid, name, due.Seconds())
 	}
 	return true

@@ -207,7 +207,8 @@ func amountOf(list v1.ResourceList, name v1.ResourceName) int64 {
 }
 
 // entered returns the time at which a life took its place, or forever: its arrival or, if other
-// lives had to end for it, the creation of its first sandbox. Its containers may wait for a key.
+// lives had to end for it, its first status or the creation of its first sandbox. Its containers may
+// wait for a key, and its sandbox for volumes.
 func (p *peace) entered(t tenant) time.Duration {
 	at, known := p.places[t]
 	if !known {
@@ -225,13 +226,18 @@ func (p *peace) entry(t tenant) time.Duration {
 	case !p.critical(t) || p.tookPlace(t) || len(p.short(t, p.others(t, came), came)) == 0:
 		return came
 	}
-	s := p.wanted[t.uid][t.life]
+	s, first := p.wanted[t.uid][t.life], forever
 	for _, e := range p.h.Calls {
 		if e.Op == fake.OpRunSandbox && e.Done && e.UID == t.uid && e.At >= s.from && e.At < s.to {
-			return e.At
+			first = min(first, e.At)
 		}
 	}
-	return forever
+	for _, told := range p.h.Statuses {
+		if told.Pod.UID == t.uid && t.life == 0 && told.At >= s.from && told.At < s.to && told.Status.Phase == v1.PodPending {
+			first = min(first, told.At)
+		}
+	}
+	return first
 }
 
 // leftAt returns the time at which a life released its place: the life has ended or is not wanted,

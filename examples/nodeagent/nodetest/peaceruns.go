@@ -174,3 +174,11 @@ func restartsAll(pod *v1.Pod, r *run) bool {
 	rule := ruleFor(ref.Container(pod), r.codeFor(pod))
 	return rule != nil && rule.Action == v1.ContainerRestartRuleActionRestartAllContainers
 }
+
+// exceeded reports whether the pod had failed at its deadline under an earlier agent. The pod never had
+// a sandbox, so that the next agent begins anew.
+func (p *peace) exceeded(uid types.UID, life int, created time.Duration) bool {
+	return slices.ContainsFunc(p.h.Statuses, func(s Published) bool {
+		return s.Pod.UID == uid && s.At >= p.wanted[uid][life].from && s.At < created && s.Status.Reason == reasonDeadline && p.agentBetween(s.At, created)
+	})
+}

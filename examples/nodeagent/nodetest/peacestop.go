@@ -165,7 +165,7 @@ func (p *peace) stopped(r *run) {
 		if unwell <= stop.at && s.to >= stop.at && over >= stop.at && !edited && (!failed || adopted) {
 			if own := p.probeGrace(c, r); own != nil {
 				wanted := max(time.Duration(*own)*time.Second, time.Second)
-				if (s.to == stop.at || adopted && !p.agentBetween(r.started+1, stop.at)) && stop.grace == want {
+				if (min(s.to, over) == stop.at || adopted && !p.agentBetween(r.started+1, stop.at)) && stop.grace == want {
 					continue // the pod ends, or the agent began, at that moment: both causes are possible
 				}
 				want = wanted
