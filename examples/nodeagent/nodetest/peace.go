@@ -352,7 +352,7 @@ func (p *peace) restartsInLife(uid types.UID, life int) {
 			if r.ended() == forever {
 				continue
 			}
-			if p.resizedSince(r, forever, v1.ResourceCPU, v1.ResourceMemory) {
+			if p.resizedSince(r, forever, v1.ResourceCPU, v1.ResourceMemory) || p.resizeWaits(r) {
 				break // the back-off depends on the resources of earlier instances
 			}
 			due := r.ended() + wait
@@ -361,7 +361,7 @@ func (p *peace) restartsInLife(uid types.UID, life int) {
 				owed = 0 // without back-off
 			}
 			due, late := p.supplied(uid, c, due)
-			mounted, mountedLate := after(p.volumesLacking(pod), due)
+			mounted, mountedLate := p.mountedAfter(pod, due)
 			if due == forever || mounted == forever {
 				continue
 			}

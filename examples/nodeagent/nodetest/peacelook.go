@@ -134,7 +134,7 @@ func (p *peace) phaseIs(pod *v1.Pod, status *v1.PodStatus, now time.Duration) er
 		}
 		return errors.Join(differs("the phase of a pod that is turned away", v1.PodFailed, status.Phase), differs("its reason", reason, status.Reason))
 	}
-	if deadline <= end && deadline < now {
+	if deadline <= end && deadline < now && !p.toldOver(pod.UID, life, deadline) {
 		if status.Phase != v1.PodFailed || status.Reason != reasonDeadline {
 			return fmt.Errorf("its deadline has passed, and it is %s (%s)", status.Phase, status.Reason)
 		}
@@ -151,8 +151,9 @@ func (p *peace) phaseIs(pod *v1.Pod, status *v1.PodStatus, now time.Duration) er
 		if !begun && p.sidecarFell(pod.UID, life, pod, now) {
 			return nil // init begins again
 		}
+		next := p.agentBetween(p.wanted[pod.UID][life].from, now) // does not know the containers before the restart
 		for _, c := range pod.Spec.Containers {
-			if !slices.ContainsFunc(p.runs, func(r *run) bool { return r.uid == pod.UID && r.name == c.Name && r.started < forever }) {
+			if next && len(p.chains[chainKey{pod.UID, life, c.Name}]) == 0 || !slices.ContainsFunc(p.runs, func(r *run) bool { return r.uid == pod.UID && r.name == c.Name && r.started < forever }) {
 				return nil
 			}
 		}

@@ -182,3 +182,18 @@ func (p *peace) exceeded(uid types.UID, life int, created time.Duration) bool {
 		return s.Pod.UID == uid && s.At >= p.wanted[uid][life].from && s.At < created && s.Status.Reason == reasonDeadline && p.agentBetween(s.At, created)
 	})
 }
+
+// resizeWaits reports whether a resize of the pod waits for room after the creation of an instance. The
+// container may have other resources then at any time.
+func (p *peace) resizeWaits(r *run) bool {
+	return slices.ContainsFunc(p.h.Statuses, func(s Published) bool {
+		return s.Pod.UID == r.uid && s.At >= r.created && conditionsOf(&s.Status)[v1.PodResizePending].Status == v1.ConditionTrue
+	})
+}
+
+// toldOver reports whether the end of a life was published before some time, while sidecars ran.
+func (p *peace) toldOver(uid types.UID, life int, until time.Duration) bool {
+	return slices.ContainsFunc(p.h.Statuses, func(s Published) bool {
+		return s.Pod.UID == uid && s.At >= p.wanted[uid][life].from && s.At < until && over(s.Status.Phase)
+	})
+}

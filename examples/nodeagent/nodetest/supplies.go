@@ -114,6 +114,19 @@ func (p *peace) volumesLacking(pod *v1.Pod) []lack {
 	return nil
 }
 
+// mountedAfter is after for the volumes of a pod. An agent sets volumes up before containers are due, and may
+// have met a lack that ended before.
+func (p *peace) mountedAfter(pod *v1.Pod, due time.Duration) (from, late time.Duration) {
+	all := p.volumesLacking(pod)
+	from, late = after(all, due)
+	for _, l := range all {
+		if l.to <= due {
+			late = max(late, l.end()-due)
+		}
+	}
+	return from, late
+}
+
 // unmounted reports whether the agent of that time cannot set up the volumes of a pod. Such an
 // agent starts and stops no containers of the pod, and publishes only the containers that it has
 // found.
