@@ -71,3 +71,27 @@ func probedAndRemoved(p *prober.Prober, instances int) (pods []weak.Pointer[v1.P
 	}
 	return pods
 }
+
+// A pod without a running instance is not kept if the prober does not know the pod, for example because
+// the call is later than RemovePod.
+func TestPodsWithoutInstancesAreNotKept(t *testing.T) {
+	handler := prober.HandlerFunc(func(context.Context, prober.Target) (prober.Outcome, error) {
+		return prober.Outcome{Verdict: prober.VerdictSuccess}, nil
+	})
+	inBubble(t, prober.Options{Handler: handler}, func(t *testing.T, p *prober.Prober, _ func()) {
+		var pods []weak.Pointer[v1.Pod]
+		for _, running := range []map[string]prober.Instance{nil, {}} {
+			pod := podOf("late", v1.Container{Name: "c", LivenessProbe: every(1)})
+			p.AddPod(pod, map[string]prober.Instance{"c": now("1")})
+			p.RemovePod("late")
+			p.AddPod(pod, running)
+			pods = append(pods, weak.Make(pod))
+		}
+		synctest.Wait()
+		goruntime.GC()
+		for i, pod := range pods {
+			assert.True(t, pod.Value() == nil, "pod %d is kept", i)
+		}
+		goruntime.KeepAlive(p)
+	})
+}

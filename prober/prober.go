@@ -113,7 +113,7 @@ func (p *Prober) Stop(id string, kinds Type) {
 // StopLivenessAndStartup.
 //
 // The Prober keeps the pod until the next call with a newer pod; the caller must not write to the
-// pod.
+// pod. A pod that is unknown and has no running instance is not kept.
 func (p *Prober) AddPod(pod *v1.Pod, running map[string]Instance) {
 	if !p.accepts(pod) {
 		return
