@@ -127,7 +127,11 @@ func TestInterrupted(t *testing.T) {
 			if tc.reason == "Terminated" {
 				last := tc.status.Conditions[tc.conditions-1]
 				assert.Equal(t, []any{v1.DisruptionTarget, v1.ConditionTrue}, []any{last.Type, last.Status})
-				assert.NotEmpty(t, tc.status.Message)
+				const message = "Pod was terminated in response to imminent node shutdown."
+				assert.Equal(t, message, tc.status.Message)
+				if tc.name != "disrupted before" {
+					assert.Equal(t, []string{v1.PodReasonTerminationByKubelet, message}, []string{last.Reason, last.Message})
+				}
 			}
 		})
 	}

@@ -272,3 +272,36 @@ func TestRule4ApplyStatusIsNeverNil(t *testing.T) {
 		require.Zero(t, status)
 	})
 }
+
+// Run does not wait for the next calls of idle pods.
+func TestRule13RunWaitsForNoTimer(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w, stop := runWorkers(t, Options{Syncer: &funcSyncer{}})
+		for _, uid := range []types.UID{"a", "b", "c"} {
+			send(t, w, Update{Type: UpdateCreate, Pod: testPod(uid)})
+		}
+		time.Sleep(time.Second)
+		began := time.Now()
+		stop()
+		require.Zero(t, time.Since(began))
+	})
+}
+
+// SyncKnownPods cancels the calls of all pods that are not desired.
+func TestSyncKnownPodsCancelsAllCalls(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var cancelled atomic.Int32
+		w, stop := runWorkers(t, Options{Syncer: &funcSyncer{sync: func(ctx context.Context, _ SyncRequest) (Outcome, error) {
+			<-ctx.Done()
+			cancelled.Add(1)
+			return Outcome{}, ctx.Err()
+		}}})
+		defer stop()
+		for _, uid := range []types.UID{"a", "b", "c", "d"} {
+			send(t, w, Update{Type: UpdateCreate, Pod: testPod(uid)})
+		}
+		w.SyncKnownPods([]*v1.Pod{testPod("d")})
+		synctest.Wait()
+		require.EqualValues(t, 3, cancelled.Load())
+	})
+}
