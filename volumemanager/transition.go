@@ -38,9 +38,7 @@ type outcome struct {
 // was not set up since. Containers may use a found volume, whatever error SetUp returns.
 func (v *volume) settle(o *operation, out outcome, now time.Time, wait backoff) {
 	r := v.rows[o.uid]
-	if o.alone {
-		v.busy = nil
-	}
+	v.busy = nil // no operation runs beside an operation that runs alone
 	if r != nil {
 		r.busy = nil
 	}

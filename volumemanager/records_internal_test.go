@@ -1,0 +1,84 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package volumemanager
+
+import (
+	"context"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+// A failure of the disk is told by each use of the records, and not taken for an absent record.
+func TestRecordsOnAFailingDisk(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "file")
+	require.NoError(t, os.WriteFile(file, nil, 0o600))
+	below := recordFiles{root: filepath.Join(file, "root")}
+	_, err := below.openPods()
+	assert.Error(t, err)
+	assert.Error(t, below.removeDevice("v"))
+
+	records := recordFiles{root: t.TempDir()}
+	_, err = records.placeOf("uid", "no-such-record.json")
+	assert.ErrorIs(t, err, fs.ErrNotExist)
+
+	folder := filepath.Join(t.TempDir(), "folder")
+	require.NoError(t, os.Mkdir(folder, 0o700))
+	root, err := os.OpenRoot(folder)
+	require.NoError(t, err)
+	defer root.Close()
+	require.NoError(t, os.Remove(folder))
+	assert.Error(t, replace(root, "record.json", []byte("new")), "the folder is gone")
+}
+
+// A device record that cannot be read as a record is an error with its name, and no volume.
+func TestDamagedDeviceRecord(t *testing.T) {
+	records := recordFiles{root: t.TempDir()}
+	require.NoError(t, os.MkdirAll(filepath.Join(records.root, deviceRecords), 0o700))
+	require.NoError(t, os.WriteFile(filepath.Join(records.root, deviceRecords, "x.json"), []byte("{"), 0o600))
+	all, err := records.devices()
+	require.ErrorContains(t, err, "device record x.json: ")
+	assert.Empty(t, all)
+}
+
+// stuckStage is a plugin whose volumes are unmounted at once.
+type stuckStage struct {
+	Plugin
+	DeviceMounter
+}
+
+func (stuckStage) UnmountDevice(context.Context, Device) error { return nil }
+
+// An unmounted device whose record stays is a failure, so that the removal is repeated.
+func TestDeviceRecordThatStays(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "file")
+	require.NoError(t, os.WriteFile(file, nil, 0o600))
+	e := executor{records: recordFiles{root: filepath.Join(file, "root")}}
+	require.ErrorContains(t, e.unmountDevice(t.Context(), &operation{plugin: stuckStage{}}), "remove the device record: ")
+}
+
+// slowLimiter does not know the limit by itself.
+type slowLimiter struct{ AttachLimiter }
+
+func (slowLimiter) Exhausted(ctx context.Context, _ Spec) (bool, error) {
+	<-ctx.Done()
+	return true, ctx.Err()
+}
+
+// The question for the attach limit takes at most 5 s after the end of the wait, for all volumes
+// together, and a failed question is no limit.
+func TestQuestionForTheAttachLimitEnds(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithCancel(t.Context())
+		cancel()
+		began := time.Now()
+		assert.False(t, exhausted(ctx, []limited{{limiter: slowLimiter{}}, {limiter: slowLimiter{}}}))
+		assert.Equal(t, 5*time.Second, time.Since(began))
+	})
+}
