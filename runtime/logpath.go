@@ -12,6 +12,7 @@ import (
 	"strings"
 
 	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
 )
 
 // maxFileName is the maximum length of a file name, in bytes.
@@ -32,11 +33,16 @@ func podLogDir(root string, pod *v1.Pod) (string, error) {
 			return "", fmt.Errorf("%s: %q has an underscore", part.field, part.value)
 		}
 	}
-	dir := pod.Namespace + "_" + pod.Name + "_" + string(pod.UID)
+	dir := podLogFolder(pod.Namespace, pod.Name, pod.UID)
 	if len(dir) > maxFileName {
 		return "", fmt.Errorf("metadata: namespace, name and uid have %d bytes together, one directory's name takes %d", len(dir)-2, maxFileName-2)
 	}
 	return filepath.Join(root, dir), nil
+}
+
+// podLogFolder returns the name of the log directory of a pod.
+func podLogFolder(namespace, name string, uid types.UID) string {
+	return namespace + "_" + name + "_" + string(uid)
 }
 
 // containerLogDir returns the log directory of a container, below that of its pod.

@@ -5,27 +5,39 @@ package runtime
 import (
 	"errors"
 	"fmt"
+	"io/fs"
 
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/keelson-dev/keelson/internal/tree"
 )
 
-// RemovePodLogs removes the log folders of a pod below logRoot, which is
-// DefaultGeneratorOptions.LogRoot. No container of the pod may write to the folders. After an
+// RemovePodLogs removes the log folder of a pod below logRoot, which is
+// DefaultGeneratorOptions.LogRoot. Without a namespace or a name, all folders of the UID are removed,
+// also those of an earlier name. No container of the pod may write to the folders. After an
 // interrupted call, the next call removes the rest. Links are not followed, and a call holds at
 // most 32 file descriptors. For a missing folder the result is nil.
-func RemovePodLogs(logRoot string, uid types.UID) error {
+func RemovePodLogs(logRoot, namespace, name string, uid types.UID) error {
 	root, err := openIfThere(logRoot)
 	if err != nil || root == nil {
 		return err
 	}
 	defer root.Close()
-	list, err := entries(root, ".")
-	errs := []error{err}
-	for _, e := range list {
-		if of, ok := podOfLogFolder(e.Name); ok && of == uid && e.Type.IsDir() {
-			errs = append(errs, tree.RemoveAll(root, e.Name))
+	var errs []error
+	if namespace != "" && name != "" {
+		folder := podLogFolder(namespace, name, uid)
+		if info, err := root.Lstat(folder); err == nil && info.IsDir() {
+			errs = append(errs, tree.RemoveAll(root, folder))
+		} else if !errors.Is(err, fs.ErrNotExist) {
+			errs = append(errs, err)
+		}
+	} else {
+		list, err := entries(root, ".")
+		errs = append(errs, err)
+		for _, e := range list {
+			if of, ok := podOfLogFolder(e.Name); ok && of == uid && e.Type.IsDir() {
+				errs = append(errs, tree.RemoveAll(root, e.Name))
+			}
 		}
 	}
 	if err := errors.Join(errs...); err != nil {

@@ -19,7 +19,7 @@ import (
 
 func TestRemovePodLogs(t *testing.T) {
 	logs := t.TempDir()
-	require.NoError(t, runtime.RemovePodLogs(filepath.Join(logs, "none"), "u"))
+	require.NoError(t, runtime.RemovePodLogs(filepath.Join(logs, "none"), "", "", "u"))
 	uids, err := runtime.PodsWithLogs(filepath.Join(logs, "none"))
 	require.NoError(t, err)
 	assert.Empty(t, uids)
@@ -40,7 +40,12 @@ func TestRemovePodLogs(t *testing.T) {
 	uids, err = runtime.PodsWithLogs(logs)
 	require.NoError(t, err)
 	assert.ElementsMatch(t, []types.UID{"u", "u", "a_u", "v"}, uids)
-	require.NoError(t, runtime.RemovePodLogs(logs, "u"))
+	require.NoError(t, runtime.RemovePodLogs(logs, "default", "link", "u"))
+	require.NoError(t, runtime.RemovePodLogs(logs, "default", "none", "u"))
+	require.NoError(t, runtime.RemovePodLogs(logs, "other", "pod", "u"))
+	assert.Equal(t, []string{"default_file_u", "default_link_u", "default_pod_a_u", "default_pod_u", "default_pod_v", "lost+found"}, names(t, logs),
+		"of a known name")
+	require.NoError(t, runtime.RemovePodLogs(logs, "", "", "u"))
 	assert.Equal(t, []string{"default_file_u", "default_link_u", "default_pod_a_u", "default_pod_v", "lost+found"}, names(t, logs))
 	assert.DirExists(t, elsewhere)
 }
@@ -64,7 +69,7 @@ func TestRemovePodLogsWithFewDescriptors(t *testing.T) {
 		require.NoError(t, os.MkdirAll(dir, 0o700))
 		treetest.Deep(t, dir, levels)
 		restore := treetest.Scarce(t, 40)
-		err := runtime.RemovePodLogs(logs, "u")
+		err := runtime.RemovePodLogs(logs, "", "", "u")
 		restore()
 		require.NoError(t, err, "%d levels", levels)
 		assert.Empty(t, names(t, logs))
@@ -82,7 +87,7 @@ func TestFoldersOfLogsAreClosed(t *testing.T) {
 		defer treetest.Scarce(t, 40)()
 		for name, call := range map[string]func() error{
 			"RemoveLogs":     func() error { return g.RemoveLogs(pod, "c", 7) },
-			"RemovePodLogs":  func() error { return runtime.RemovePodLogs(n.logs, "another") },
+			"RemovePodLogs":  func() error { return runtime.RemovePodLogs(n.logs, "", "", "another") },
 			"PodsWithLogs":   func() error { _, err := runtime.PodsWithLogs(n.logs); return err },
 			"GarbageCollect": n.collect,
 		} {

@@ -22,7 +22,7 @@
 //	err = manager.WaitForAttachAndMount(ctx, pod)        // in each sync of a pod, before its containers are started
 //	volumes := manager.GetMountedVolumesForPod(pod.UID)  // where containers find them
 //	err = manager.WaitForUnmount(ctx, pod.UID)           // when nothing of the pod runs any more
-//	err = manager.CleanupOrphans(ctx, keep)              // now and then
+//	err = manager.CleanupOrphan(uid)                     // now and then, for pods of PodsOnDisk
 //
 // Package volumeapi implements Claims, Node and the getters of ConfigMaps, Secrets and tokens for
 // an API server. Package volumetest has a fake plugin and the conformance suite for plugins.
@@ -35,7 +35,8 @@
 //     Options.Pods, this call permits the unmounting. With Options.Pods, ShouldPodRuntimeBeRemoved
 //     must return true only if no container of the pod runs or can be started; in doubt, false.
 //     When the answer becomes true, call WaitForUnmount or PodChanged.
-//  3. Call CleanupOrphans in housekeeping once every source of pods has reported.
+//  3. Call CleanupOrphan in housekeeping for the pods of PodsOnDisk that are gone, once every source of
+//     pods has reported.
 //
 // Do not write to a pod after passing it to the Manager. Do not call a method while holding a lock
 // that Pods or Claims take. Have one Manager per Root at a time: the Manager does not lock the folder.
@@ -139,5 +140,5 @@
 //     TearDown therefore needs no state from before a restart.
 //   - Supplemental groups, block volumes and expansion are parts of Spec, and abilities of plugins.
 //   - Hooks and OperationEnd replace an event sink. Timeouts are the kubelet's, and no options.
-//   - CleanupOrphans takes a predicate and a mount table.
+//   - PodsOnDisk and CleanupOrphan are the two halves of the kubelet's cleanupOrphanedPodDirs.
 package volumemanager

@@ -4,10 +4,13 @@ package volumemanager
 
 import (
 	"cmp"
+	"context"
+	"errors"
 	"path/filepath"
 	"time"
 
 	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
 )
 
 // DeviceRecordPath returns the path of the record of a staged volume.
@@ -37,4 +40,19 @@ func (o *Options) SetLimits(l Limits) {
 		resync: cmp.Or(l.Resync, own.resync), wait: cmp.Or(l.Wait, own.wait),
 		operation: cmp.Or(l.Operation, own.operation), parallel: cmp.Or(l.Parallel, own.parallel),
 	}
+}
+
+// CleanupOrphans calls CleanupOrphan for each pod on disk that keep does not keep, until ctx ends.
+func (m *Manager) CleanupOrphans(ctx context.Context, keep func(types.UID) bool) error {
+	uids, err := m.PodsOnDisk()
+	errs := []error{err}
+	for _, uid := range uids {
+		if ctx.Err() != nil {
+			return errors.Join(append(errs, context.Cause(ctx))...)
+		}
+		if !keep(uid) {
+			errs = append(errs, m.CleanupOrphan(uid))
+		}
+	}
+	return errors.Join(errs...)
 }

@@ -38,7 +38,7 @@ const (
 type Options struct {
 	// Pods reports which pods are gone. Defaults to nil: the calls on the Manager decide. A pod
 	// needs its volumes from WaitForAttachAndMount to WaitForUnmount. After WaitForUnmount, or
-	// after a CleanupOrphans that does not keep it, the pod is gone. So call WaitForUnmount only
+	// after CleanupOrphan of a pod that has not asked for volumes, the pod is gone. So call WaitForUnmount only
 	// when no container of the pod runs.
 	Pods Pods
 	// Root is the folder that contains pods/ and plugins/, "/var/lib/kubelet" for the kubelet.
@@ -53,7 +53,7 @@ type Options struct {
 	Node Node
 	// Subpaths cleans up before a TearDown. Defaults to nil: this node has no subpaths.
 	Subpaths Subpaths
-	// Mounts guards CleanupOrphans. Defaults to nil: CleanupOrphans then removes empty folders
+	// Mounts guards CleanupOrphan. Defaults to nil: CleanupOrphan then removes empty folders
 	// only.
 	Mounts MountTable
 

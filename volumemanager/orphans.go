@@ -3,7 +3,6 @@
 package volumemanager
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -17,58 +16,52 @@ import (
 	"github.com/keelson-dev/keelson/internal/tree"
 )
 
-// CleanupOrphans removes the folders of pods that are gone, below pods/ of the root. Call it in
-// housekeeping, once every source of pods has reported. keep reports whether the folder of a pod is
-// still needed, because the pod is configured or has a container. A pod that Pods does not report
-// as gone is kept anyway.
+// PodsOnDisk returns the UIDs of the pods with a folder below pods/ of the root.
+func (m *Manager) PodsOnDisk() ([]types.UID, error) { return m.records.podsOnDisk() }
+
+// CleanupOrphan removes the folder of a pod that is gone, below pods/ of the root. Call it in
+// housekeeping for each pod of PodsOnDisk that is not configured and has no container, once every
+// source of pods has reported. A pod that Pods does not report as gone is kept anyway, and a missing
+// folder is no error.
 //
-// Volumes found in such a folder are reconstructed and torn down by their plugins, with back-off. A
-// later call removes the folder. CleanupOrphans never removes possible user data:
+// Volumes found in the folder are reconstructed and torn down by their plugins, with back-off. A
+// later call removes the folder. CleanupOrphan never removes possible user data:
 //
 //   - if the pod's folder is or contains a mount point, nothing is touched;
 //   - volume folders are removed only if they are empty;
 //   - everything else is removed within one file system, without following links, once no volume is
 //     left. Without Options.Mounts, only empty folders are removed.
 //
-// The error names the obstacles to the removal for each pod. An obstacle of one pod does not stop
-// the removal of the others.
-func (m *Manager) CleanupOrphans(ctx context.Context, keep func(types.UID) bool) error {
-	uids, err := m.records.podsOnDisk()
-	errs := []error{err}
+// The error names the obstacles to the removal.
+func (m *Manager) CleanupOrphan(uid types.UID) (err error) {
+	if !isElement(string(uid)) {
+		return fmt.Errorf("orphaned pod %q: the UID is no file name", uid)
+	}
+	if m.own != nil {
+		m.own.orphan(uid)
+	}
+	if !m.options.Pods.ShouldPodRuntimeBeRemoved(uid) {
+		return nil
+	}
 	var mounts []string
-	if m.options.Mounts != nil && len(uids) > 0 {
+	if m.options.Mounts != nil {
 		if mounts, err = m.options.Mounts.MountPoints(); err != nil {
 			return fmt.Errorf("read the mount table: %w", err)
 		}
 	}
-	for _, uid := range uids {
-		if ctx.Err() != nil {
-			return errors.Join(append(errs, context.Cause(ctx))...)
-		}
-		if keep(uid) {
-			continue
-		}
-		if m.own != nil {
-			m.own.orphan(uid)
-		}
-		if !m.options.Pods.ShouldPodRuntimeBeRemoved(uid) {
-			continue
-		}
-		if err := m.findPod(uid); err != nil {
-			errs = append(errs, fmt.Errorf("orphaned pod %s: %w", uid, err))
-		}
-		if m.hasEntry(uid) {
-			m.PodChanged(uid) // unmounts; the next call removes the folder
-			continue
-		}
-		if err := m.removePodDir(uid, mounts); err != nil {
-			errs = append(errs, fmt.Errorf("orphaned pod %s: %w", uid, err))
-		}
+	err = m.findPod(uid)
+	if m.hasEntry(uid) {
+		m.PodChanged(uid) // unmounts; the next call removes the folder
+	} else {
+		err = errors.Join(err, m.removePodDir(uid, mounts))
 		if m.own != nil {
 			m.own.forget(uid)
 		}
 	}
-	return errors.Join(errs...)
+	if err != nil {
+		return fmt.Errorf("orphaned pod %s: %w", uid, err)
+	}
+	return nil
 }
 
 // removePodDir removes the folder of a pod without volumes.

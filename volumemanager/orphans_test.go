@@ -39,6 +39,28 @@ func noMounts(o *volumemanager.Options) {
 	o.Mounts = volumemanager.MountTableFunc(func() ([]string, error) { return []string{"/", "/proc"}, nil })
 }
 
+func TestCleanupOrphanRemovesOneFolder(t *testing.T) {
+	play(t, volumetest.Options{Folders: true}, noMounts, func(s *stage) {
+		for _, uid := range []types.UID{"gone", "other"} {
+			s.pods.Set(uid, volumetest.Gone)
+			s.files("pods/" + string(uid) + "/etc-hosts")
+		}
+		s.files("pods/alive/etc-hosts", "plugins/file")
+		for _, uid := range []types.UID{"", ".", "..", "../plugins", "gone/..", "alive/etc-hosts"} {
+			s.pods.Set(uid, volumetest.Gone)
+			assert.ErrorContains(s, s.manager.CleanupOrphan(uid), "the UID is no file name")
+		}
+		s.pods.Set("none", volumetest.Gone)
+		require.NoError(s, s.manager.CleanupOrphan("none"))
+		require.NoError(s, s.manager.CleanupOrphan("alive"))
+		require.NoError(s, s.manager.CleanupOrphan("gone"))
+		assert.NoDirExists(s, s.root+"/pods/gone")
+		for _, file := range []string{"pods/other/etc-hosts", "pods/alive/etc-hosts", "plugins/file"} {
+			assert.FileExists(s, filepath.Join(s.root, file))
+		}
+	})
+}
+
 func TestCleanupOrphansRemovesThePodsFolder(t *testing.T) {
 	play(t, volumetest.Options{Folders: true}, noMounts, func(s *stage) {
 		s.pods.Set("gone", volumetest.Gone)

@@ -10,7 +10,7 @@ import (
 
 // ownPods implements Pods for a Manager without Options.Pods: the calls of the Manager's methods
 // decide the lifecycle of a pod. A pod needs its volumes from WaitForAttachAndMount to WaitForUnmount.
-// The pod is gone after WaitForUnmount, or after a CleanupOrphans that does not keep the pod. The entry
+// The pod is gone after WaitForUnmount, or after a CleanupOrphan of a pod without an entry. The entry
 // of a gone pod is deleted when the pod's volumes and folder are removed.
 type ownPods struct {
 	mu sync.Mutex

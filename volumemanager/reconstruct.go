@@ -28,7 +28,7 @@ import (
 // for its pod, or torn down because the pod is gone.
 //
 // Run and Reconcile call Reconstruct first. After an error they do not repeat it, but
-// CleanupOrphans reads the folders again. The error joins the read failures; the other volumes were
+// CleanupOrphan reads the pod's folder again. The error joins the read failures; the other volumes were
 // found.
 func (m *Manager) Reconstruct(ctx context.Context) error {
 	select {

@@ -118,7 +118,7 @@ func (f recordFiles) removeMount(p Place) error {
 		}
 	}
 	if state, err := filepath.Rel(p.PodDir(), p.StateDir()); err == nil {
-		_ = pod.Remove(state) // CleanupOrphans finds files left there by the plugin
+		_ = pod.Remove(state) // CleanupOrphan finds files left there by the plugin
 	}
 	return nil
 }

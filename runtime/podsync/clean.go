@@ -33,6 +33,7 @@ func (p *Pods) cleanForever(ctx context.Context, workers Workers) {
 	var since time.Time // when remains were found first; zero: nothing was left
 	failed := failurelog.Log{Logger: p.opts.Logger, Failed: "cannot look for remains of pods"}
 	for {
+		soonest := time.Now().Add(time.Second)
 		left, err := p.lookForLeftovers(ctx, workers)
 		if ctx.Err() == nil {
 			failed.Report(err)
@@ -46,15 +47,16 @@ func (p *Pods) cleanForever(ctx context.Context, workers Workers) {
 		} else {
 			since = time.Time{}
 		}
-		if !p.removeGone(ctx, workers, &removals, pause) {
+		if !p.removeGone(ctx, workers, &removals, pause, soonest) {
 			return
 		}
 	}
 }
 
 // removeGone removes the remains of the pods in gone until cleaning asks for a look or pause is
-// over. The result is false if ctx has ended.
-func (p *Pods) removeGone(ctx context.Context, workers Workers, removals *sync.WaitGroup, pause time.Duration) bool {
+// over, but at least until soonest: a look reads every pod, and of many pods that end at the same time
+// each may ask for a look. The result is false if ctx has ended.
+func (p *Pods) removeGone(ctx context.Context, workers Workers, removals *sync.WaitGroup, pause time.Duration, soonest time.Time) bool {
 	timer := time.NewTimer(pause)
 	defer timer.Stop()
 	for {
@@ -68,7 +70,7 @@ func (p *Pods) removeGone(ctx context.Context, workers Workers, removals *sync.W
 				})
 			}
 		case <-p.cleaning:
-			return true
+			timer.Reset(time.Until(soonest))
 		case <-timer.C:
 			return true
 		case <-ctx.Done():
@@ -112,19 +114,15 @@ func (p *Pods) lookForLeftovers(ctx context.Context, workers Workers) (left []ty
 			add(r.uid) // the runtime may have no record of the pod any more
 		}
 	}
-	logged, diskErr := runtime.PodsWithLogs(p.opts.Generator.LogRoot) // an agent may have died between two removals
-	for _, uid := range logged {
+	onDisk, diskErr := runtime.PodsWithLogs(p.opts.Generator.LogRoot) // an agent may have died between two removals
+	if p.opts.Volumes != nil {
+		mounted, mountErr := p.opts.Volumes.PodsOnDisk()
+		onDisk, diskErr = append(onDisk, mounted...), errors.Join(diskErr, mountErr)
+	}
+	for _, uid := range onDisk {
 		if workers.ShouldPodContentBeRemoved(uid) {
 			add(uid)
 		}
-	}
-	if p.opts.Volumes != nil {
-		diskErr = errors.Join(diskErr, p.opts.Volumes.CleanupOrphans(ctx, func(uid types.UID) bool {
-			if workers.ShouldPodContentBeRemoved(uid) {
-				add(uid)
-			}
-			return true // remove deletes the directories, with the pod's turn
-		}))
 	}
 	return left, errors.Join(err, diskErr)
 }
@@ -198,9 +196,9 @@ func (p *Pods) remove(ctx context.Context, workers Workers, uid types.UID) (done
 	}
 	err := p.removeRemains(ctx, r)
 	if err == nil && p.opts.Volumes != nil {
-		// CleanupOrphans leaves volumes that an earlier agent has mounted to a later call.
+		// CleanupOrphan leaves volumes that an earlier agent has mounted to a later call.
 		if err = p.opts.Volumes.WaitForUnmount(ctx, uid); err == nil {
-			err = p.opts.Volumes.CleanupOrphans(ctx, func(other types.UID) bool { return other != uid })
+			err = p.opts.Volumes.CleanupOrphan(uid)
 		}
 	}
 	switch changed := r.conclude(err); {

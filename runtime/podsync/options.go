@@ -28,9 +28,10 @@ type Volumes interface {
 	// WaitForUnmount unmounts the volumes of a pod without running containers, and returns nil when
 	// no volume is mounted. It is called, too, for a pod that only an earlier agent knew.
 	WaitForUnmount(ctx context.Context, uid types.UID) error
-	// CleanupOrphans removes the volume directories of every pod for which keep returns false. keep
-	// is called once for each pod that has volume directories.
-	CleanupOrphans(ctx context.Context, keep func(types.UID) bool) error
+	// PodsOnDisk returns the pods with volume directories.
+	PodsOnDisk() ([]types.UID, error)
+	// CleanupOrphan removes the volume directories of a pod, which may have none.
+	CleanupOrphan(uid types.UID) error
 	// MountOf returns where the volume of c.VolumeMounts[i] is on the host.
 	MountOf(ctx context.Context, pod *v1.Pod, c *v1.Container, i int) (path string, readOnly, relabel bool, err error)
 	// GetExtraSupplementalGroupsForPod returns the supplemental groups that the pod's volumes

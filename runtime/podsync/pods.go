@@ -259,16 +259,18 @@ func (p *Pods) renew(ctx context.Context, r *record) error {
 // removeRemains removes the pod from the runtime, and its logs. Without a record in the runtime,
 // restarts are counted by log files.
 func (p *Pods) removeRemains(ctx context.Context, r *record) error {
+	status := r.stopped.Swap(nil)
 	var err error
-	if status := r.stopped.Swap(nil); status != nil && p.complete {
+	if status != nil && p.complete {
 		err = p.opts.Manager.RemoveObserved(ctx, status)
 	} else {
+		status = &runtime.PodStatus{}
 		err = p.opts.Manager.RemovePod(ctx, r.uid)
 	}
 	if err != nil {
 		return err
 	}
-	return runtime.RemovePodLogs(p.opts.Generator.LogRoot, r.uid)
+	return runtime.RemovePodLogs(p.opts.Generator.LogRoot, status.Namespace, status.Name, r.uid)
 }
 
 var errVolumesLate = errors.New("still waiting for volumes")

@@ -5,8 +5,11 @@ package podsync_test
 import (
 	"context"
 	"errors"
+	"fmt"
+	"slices"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	v1 "k8s.io/api/core/v1"
@@ -23,8 +26,9 @@ type volumes struct {
 	mu        sync.Mutex
 	ready     bool
 	unmounted int
-	cleaned   []types.UID // asked about, and not kept
+	cleaned   []types.UID // of left
 	left      []types.UID
+	looks     int
 }
 
 func (v *volumes) WaitForAttachAndMount(ctx context.Context, _ *v1.Pod) error {
@@ -43,16 +47,18 @@ func (v *volumes) WaitForUnmount(context.Context, types.UID) error {
 	return nil
 }
 
-func (v *volumes) CleanupOrphans(_ context.Context, keep func(types.UID) bool) error {
+func (v *volumes) PodsOnDisk() ([]types.UID, error) {
 	v.mu.Lock()
-	left := v.left
-	v.mu.Unlock()
-	for _, uid := range left {
-		if !keep(uid) {
-			v.mu.Lock()
-			v.cleaned = append(v.cleaned, uid)
-			v.mu.Unlock()
-		}
+	defer v.mu.Unlock()
+	v.looks++
+	return v.left, nil
+}
+
+func (v *volumes) CleanupOrphan(uid types.UID) error {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	if slices.Contains(v.left, uid) {
+		v.cleaned = append(v.cleaned, uid)
 	}
 	return nil
 }
@@ -194,7 +200,7 @@ func TestProbesDecide(t *testing.T) {
 	})
 }
 
-// adopted are volumes of a pod that an earlier agent has mounted. CleanupOrphans leaves the pod's
+// adopted are volumes of a pod that an earlier agent has mounted. CleanupOrphan leaves the pod's
 // directories to a later call while the volumes are mounted, as *volumemanager.Manager does.
 type adopted struct {
 	volumes
@@ -210,14 +216,20 @@ func (a *adopted) WaitForUnmount(_ context.Context, uid types.UID) error {
 	return nil
 }
 
-func (a *adopted) CleanupOrphans(_ context.Context, keep func(types.UID) bool) error {
+func (a *adopted) PodsOnDisk() (uids []types.UID, err error) {
 	a.mu.Lock()
-	present := a.present
-	a.mu.Unlock()
-	if present && !keep(a.uid) {
-		a.mu.Lock()
-		a.present = a.mounted
-		a.mu.Unlock()
+	defer a.mu.Unlock()
+	if a.present {
+		uids = append(uids, a.uid)
+	}
+	return uids, nil
+}
+
+func (a *adopted) CleanupOrphan(uid types.UID) error {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if uid == a.uid {
+		a.present = a.present && a.mounted
 	}
 	return nil
 }
@@ -260,5 +272,38 @@ func TestAuditsEndAfterAMinute(t *testing.T) {
 			at = append(at, audit.Sub(began)/time.Second)
 		}
 		assert.Equal(t, []time.Duration{1, 3, 7, 15, 31, 63, 663, 1263, 1863, 2463, 3063}, at)
+	})
+}
+
+// TestManyPodsAskForFewLooks: each look for remains reads every pod of the node. Pods that end at the
+// same time, and ask for a look one after the other, get one each second, the last one included.
+func TestManyPodsAskForFewLooks(t *testing.T) {
+	v := &volumes{}
+	play(t, func(o *podsync.Options) { o.Volumes = v }, func(n *node) {
+		n.complete = true
+		n.stop()
+		n.start()
+		close(n.synced)
+		time.Sleep(time.Minute)
+		looks := func() int {
+			v.mu.Lock()
+			defer v.mu.Unlock()
+			return v.looks
+		}
+		before := looks()
+		for i := range 1000 {
+			n.pods.Recheck(types.UID(fmt.Sprint("gone-", i)))
+			time.Sleep(2 * time.Millisecond)
+		}
+		assert.InDelta(n, 2, looks()-before, 1, "in two seconds")
+		v.mu.Lock()
+		v.left = []types.UID{"left"}
+		v.mu.Unlock()
+		n.pods.Recheck("left")
+		time.Sleep(time.Second)
+		synctest.Wait()
+		v.mu.Lock()
+		defer v.mu.Unlock()
+		assert.Contains(n, v.cleaned, types.UID("left"), "after a second at most")
 	})
 }

@@ -200,13 +200,14 @@ func (a *agent) down(ctx context.Context, pods []int) error {
 	for _, pod := range pods {
 		uids = append(uids, uidOf(pod))
 	}
-	keep := func(uid types.UID) bool { return !a.pods.ShouldPodRuntimeBeRemoved(uid) }
-	for range 3 { // CleanupOrphans removes a folder with a volume in the next call
+	for range 3 { // CleanupOrphan removes a folder with a volume in the next call
 		if err := a.manager.WaitForAllPodsUnmount(ctx, uids...); err != nil {
 			return err
 		}
-		if err := a.manager.CleanupOrphans(ctx, keep); err != nil {
-			return err
+		for _, uid := range uids {
+			if err := a.manager.CleanupOrphan(uid); err != nil {
+				return err
+			}
 		}
 	}
 	for _, pod := range pods {

@@ -14,7 +14,6 @@ import (
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
 	v1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/keelson-dev/keelson/volumemanager/plugins/internal/mounttest"
 	"github.com/keelson-dev/keelson/volumemanager/plugins/objects"
@@ -90,7 +89,7 @@ func TestUpstream123960HungFileSystemHoldsUpItsPodOnly(t *testing.T) {
 		assert.ErrorContains(t, err, "something else is mounted there", "the mount table tells, and is all that is asked")
 	})
 	soon(t, "the clean-up", func() {
-		_ = n.manager.CleanupOrphans(t.Context(), func(uid types.UID) bool { return uid == "new" })
+		_ = n.manager.CleanupOrphan("old")
 	})
 	soon(t, "a refresh", func() {
 		n.set("second")
