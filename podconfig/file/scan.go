@@ -223,7 +223,7 @@ func (s *Source) decodeContent(path string, e *entry, c content, now time.Time) 
 				e.names = append(e.names, podName(pod))
 			}
 			if len(c.data) <= goodLimit {
-				e.good = c.data
+				e.good = slices.Clone(c.data) // without the room that reading has left
 			}
 		}
 		e.sum, e.decodeErr = sum, err

@@ -5,6 +5,7 @@ package updates
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"slices"
 	"time"
 
@@ -86,6 +87,9 @@ func (h PodHealth) Observe(status *v1.PodStatus, now time.Time) PodHealth {
 			stuck = true
 			h.why, h.details = w.Reason, fmt.Sprintf("container %q: %s", c.Name, w.Message)
 		}
+	}
+	if maps.Equal(h.counts, h.allowed) {
+		h.counts = h.allowed // one map for both, as long as nothing has restarted
 	}
 	h.stuck = since(h.stuck, stuck, now)
 	h.ready = since(h.ready, slices.ContainsFunc(status.Conditions, func(c v1.PodCondition) bool {

@@ -39,8 +39,18 @@ type keeperState struct {
 
 // output is a pod for the node. unit is nil for a pod that is replaced.
 type output struct {
-	pod  *v1.Pod
-	unit *managed
+	pod    *v1.Pod
+	unit   *managed // nil for a pod without transactional updates
+	hash   string   // the version of the unit
+	staged bool
+}
+
+// runs returns the pod as the node runs it. The keeper keeps the source's pod alone.
+func (o output) runs() *v1.Pod {
+	if o.unit == nil {
+		return o.pod
+	}
+	return runnable(o.pod, o.hash, o.staged)
 }
 
 func newKeeper(u *Updates, s podconfig.Source) *keeper {
@@ -249,7 +259,7 @@ func (k *keeper) flush(ctx context.Context, out podconfig.Sink) error {
 	var gone []types.UID
 	for _, name := range sorted.Collect(maps.Keys(k.changed), compareNames) {
 		if o, ok := k.out[name]; ok {
-			fresh = append(fresh, o.pod)
+			fresh = append(fresh, o.runs())
 		} else if uid, ok := k.sent[name]; ok {
 			gone = append(gone, uid)
 		}
@@ -259,7 +269,7 @@ func (k *keeper) flush(ctx context.Context, out podconfig.Sink) error {
 	case k.listed && !k.told:
 		fresh = nil
 		for _, name := range sorted.Collect(maps.Keys(k.out), compareNames) {
-			fresh = append(fresh, k.out[name].pod)
+			fresh = append(fresh, k.out[name].runs())
 		}
 		changes = append(changes, podconfig.Snapshot(fresh...))
 	default:

@@ -34,7 +34,7 @@ const (
 const saveRetry = 10 * time.Second
 
 // managed is a unit with the parts that carry out its decisions. It belongs to the goroutine of the
-// keeper, except for health and stage.
+// keeper, except for the health of the members and stage.
 type managed struct {
 	unit
 	id     unitID
@@ -48,8 +48,7 @@ type managed struct {
 	versions map[string][]*v1.Pod
 
 	runs      string // the version that the node was told to run
-	names     []types.NamespacedName
-	uids      []types.UID
+	members   []member
 	again     time.Time
 	pick      string
 	cancel    context.CancelFunc // of the staging
@@ -57,9 +56,14 @@ type managed struct {
 	newer     bool               // the record is that of a newer agent
 	trouble   string             // the last error of save
 
-	// Guarded by keeper.updates.mu.
-	health map[types.NamespacedName]*PodHealth // a map has room for 8 values, and most units are one pod
-	stage  Stage
+	stage Stage // guarded by keeper.updates.mu
+}
+
+// member is a pod that the node was told to run.
+type member struct {
+	name   types.NamespacedName
+	uid    types.UID
+	health PodHealth // guarded by keeper.updates.mu
 }
 
 // unit returns the unit of id, and creates a missing unit.
@@ -196,9 +200,9 @@ func (m *managed) facts(r *Record) Facts {
 		f.NotBefore = m.changed.Add(settle)
 	}
 	if hash := r.Runs(); hash != "" && hash == m.runs {
-		pods := make(map[string]PodHealth, len(m.health))
-		for name, h := range m.health {
-			pods[name.String()] = *h
+		pods := make(map[string]PodHealth, len(m.members))
+		for i := range m.members {
+			pods[m.members[i].name.String()] = m.members[i].health
 		}
 		f.Health = gate.JudgeAll(pods, now)
 		f.Health.Hash = hash
@@ -254,33 +258,29 @@ func (m *managed) switchTo(hash string) {
 		return
 	}
 	k, u := m.keeper, m.keeper.updates
-	before, health := map[types.NamespacedName]*v1.Pod{}, m.health
-	for _, name := range m.names {
-		if k.out[name].unit == m {
-			before[name] = k.out[name].pod
-			delete(k.out, name)
-			k.changed[name] = true
-		}
-	}
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	for _, uid := range m.uids {
-		if u.watched.Get(uid).unit == m {
-			u.watched.Drop(uid)
+	before, former := map[types.NamespacedName]*v1.Pod{}, m.members
+	for _, old := range former {
+		if k.out[old.name].unit == m {
+			before[old.name] = k.out[old.name].pod
+			delete(k.out, old.name)
+			k.changed[old.name] = true
+		}
+		if u.watched.Get(old.uid).unit == m {
+			u.watched.Drop(old.uid)
 		}
 	}
-	m.runs, m.names, m.uids, m.health = hash, nil, nil, map[types.NamespacedName]*PodHealth{}
-	for _, pod := range runnable(pods, hash, m.record.Good != "") {
+	m.runs, m.members = hash, make([]member, len(pods))
+	for i, pod := range pods {
 		name := podName(pod)
-		k.out[name], k.changed[name] = output{pod, m}, true
-		m.names, m.uids = append(m.names, name), append(m.uids, pod.UID)
+		k.out[name], k.changed[name] = output{pod, m, hash, m.record.Good != ""}, true
+		m.members[i] = member{name: name, uid: pod.UID}
 		if old := before[name]; old != nil && old.UID == pod.UID && old.Annotations[podconfig.AnnotationHash] == pod.Annotations[podconfig.AnnotationHash] {
-			h := health[name].again(time.Now()) // the pod runs on, and may have no further status
-			m.health[name] = &h
-		} else {
-			m.health[name] = &PodHealth{}
+			at := slices.IndexFunc(former, func(o member) bool { return o.name == name })
+			m.members[i].health = former[at].health.again(time.Now()) // the pod runs on, and may have no further status
 		}
-		u.watched.Set(pod.UID, watched{m, name, hash})
+		u.watched.Set(pod.UID, watched{m, &m.members[i].health, hash})
 	}
 }
 

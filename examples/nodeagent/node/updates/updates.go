@@ -13,7 +13,6 @@ import (
 	"time"
 
 	v1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/types"
 
 	"go.uber.org/zap"
 
@@ -63,9 +62,9 @@ const calm = 5 * time.Second
 
 // watched is a pod of the version that a unit runs.
 type watched struct {
-	unit *managed
-	name types.NamespacedName
-	hash string
+	unit   *managed
+	health *PodHealth // guarded by Updates.mu
+	hash   string
 }
 
 // bootFile has the boot ID of Linux.
@@ -208,8 +207,7 @@ func (u *Updates) published(pod *v1.Pod, status v1.PodStatus) {
 	if w.unit == nil || pod.Annotations[AnnotationVersion] != w.hash {
 		return
 	}
-	h := w.unit.health[w.name]
-	*h = h.Observe(&status, time.Now())
+	*w.health = w.health.Observe(&status, time.Now())
 	w.unit.markLocked()
 }
 

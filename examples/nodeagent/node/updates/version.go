@@ -153,29 +153,25 @@ func isHeld(pods []*v1.Pod) bool {
 	return slices.ContainsFunc(pods, func(pod *v1.Pod) bool { return pod.Annotations[AnnotationHold] == "true" })
 }
 
-// runnable returns the pods as the node runs them. The images of a staged version are present, so
+// runnable returns a pod as the node runs it. The images of a staged version are present, so
 // that an image with the pull policy Always is not pulled again when a container starts. The result
-// shares memory with pods. Do not edit either.
-func runnable(pods []*v1.Pod, hash string, staged bool) []*v1.Pod {
-	all := make([]*v1.Pod, len(pods))
-	for i, pod := range pods {
-		c := *pod
-		if staged && slices.ContainsFunc(imagesOf(pod), isPulledAlways) {
-			c = *pod.DeepCopy()
-			for _, image := range imagesOf(&c) {
-				if isPulledAlways(image) {
-					*image.policy = v1.PullIfNotPresent
-				}
+// shares memory with pod. Do not edit either.
+func runnable(pod *v1.Pod, hash string, staged bool) *v1.Pod {
+	c := *pod
+	if staged && slices.ContainsFunc(imagesOf(pod), isPulledAlways) {
+		c = *pod.DeepCopy()
+		for _, image := range imagesOf(&c) {
+			if isPulledAlways(image) {
+				*image.policy = v1.PullIfNotPresent
 			}
 		}
-		c.Annotations = maps.Clone(pod.Annotations)
-		if c.Annotations == nil {
-			c.Annotations = map[string]string{}
-		}
-		c.Annotations[AnnotationVersion] = hash
-		all[i] = &c
 	}
-	return all
+	c.Annotations = maps.Clone(pod.Annotations)
+	if c.Annotations == nil {
+		c.Annotations = map[string]string{}
+	}
+	c.Annotations[AnnotationVersion] = hash
+	return &c
 }
 
 // image is a reference to an image, with the field of its pull policy.
