@@ -210,9 +210,10 @@ func (b *Birth) prepare(c *Command, wait uintptr, pass func(*os.File) (int, erro
 // table returns memory with the stage.
 func (b *Birth) table() (*os.File, error) {
 	s := b.stage
-	steps, memory := make([]tiny.Step, s.Len()), make([]byte, s.Size())
-	s.Assemble(steps, tableAddress, memory, tableAddress+uintptr(len(steps))*tiny.StepSize)
-	raw := append(tiny.Raw(steps), memory...)
+	size := s.Len() * int(tiny.StepSize)
+	steps := make([]tiny.Step, s.Len()+s.Size()/int(tiny.StepSize)+1) // the last ones are the memory
+	raw := tiny.Raw(steps)[:size+s.Size()]
+	s.Assemble(steps, tableAddress, raw[size:], tableAddress+uintptr(size))
 	if len(raw) > tableSize {
 		return nil, fmt.Errorf("%w: %d bytes", errors.ErrUnsupported, len(raw))
 	}

@@ -242,6 +242,7 @@ const (
 
 // changeRoot makes root.Dir the root of the process, with the mounts of the container.
 func (s *stage) changeRoot(root *record.Root) {
+	s.Grow(300, 10<<10)
 	// While the host's files are in sight.
 	trees := make([]tiny.Arg, len(root.Mounts))
 	for i, m := range root.Mounts {

@@ -4,6 +4,7 @@ package tiny
 
 import (
 	"encoding/binary"
+	"slices"
 	"unsafe"
 
 	"golang.org/x/sys/unix"
@@ -25,7 +26,8 @@ type label struct {
 
 type call struct {
 	number uintptr
-	args   [6]Arg
+	values [6]uintptr // of the arguments
+	from   [6]from
 	next   Next
 	target Label
 }
@@ -77,6 +79,11 @@ func (p *Program) address(l Label, at uintptr) uintptr {
 	return at + uintptr(p.labels[l].call)*StepSize
 }
 
+// Grow makes room for more calls, and for more bytes of their memory.
+func (p *Program) Grow(calls, memory int) {
+	p.calls, p.memory = slices.Grow(p.calls, calls), slices.Grow(p.memory, memory)
+}
+
 // Len returns the number of calls.
 func (p *Program) Len() int { return len(p.calls) }
 
@@ -86,7 +93,9 @@ func (p *Program) Go(to Label) { p.Call(Jump, to, unix.SYS_GETPID) }
 // Call adds a call and returns its result. Calls with Follow have no use for the target.
 func (p *Program) Call(next Next, target Label, number uintptr, args ...Arg) Arg {
 	c := call{number: number, next: next, target: target}
-	copy(c.args[:], args)
+	for i, a := range args {
+		c.values[i], c.from[i] = a.value, a.from
+	}
 	p.calls = append(p.calls, c)
 	return Arg{uintptr(len(p.calls) - 1), result}
 }
@@ -145,20 +154,20 @@ func (p *Program) Assemble(steps []Step, at uintptr, raw []byte, memoryAt uintpt
 		if c.next != Follow {
 			s.Target = p.address(c.target, at)
 		}
-		for j, a := range c.args {
-			switch a.from {
+		for j, v := range c.values {
+			switch c.from[j] {
 			case number:
-				s.Args[j] = a.value
+				s.Args[j] = v
 			case memory:
-				s.Args[j] = memoryAt + a.value
+				s.Args[j] = memoryAt + v
 			case result:
-				s.Args[j], s.Loads = at+a.value*StepSize+resultOffset, s.Loads|1<<j
+				s.Args[j], s.Loads = at+v*StepSize+resultOffset, s.Loads|1<<j
 			case content:
-				s.Args[j], s.Loads = memoryAt+a.value, s.Loads|1<<j
+				s.Args[j], s.Loads = memoryAt+v, s.Loads|1<<j
 			case word:
-				s.Args[j], s.Loads = a.value, s.Loads|1<<j
+				s.Args[j], s.Loads = v, s.Loads|1<<j
 			case pair:
-				s.Args[j] = at + a.value*StepSize + resultOffset - uintptr(wordSize)
+				s.Args[j] = at + v*StepSize + resultOffset - uintptr(wordSize)
 			}
 		}
 	}
