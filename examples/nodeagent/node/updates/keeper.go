@@ -179,9 +179,7 @@ func (k *keeper) remove(name types.NamespacedName) {
 		return
 	}
 	delete(k.desired, name)
-	if m := k.units[idOf(k.Name(), pod)]; m != nil && m.pods[name] != nil {
-		delete(m.pods, name)
-		m.dirty, m.changed = true, time.Now()
+	if m := k.units[idOf(k.Name(), pod)]; m != nil && m.remove(name) {
 		return
 	}
 	k.changed[name] = true

@@ -19,7 +19,6 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/keelson-dev/keelson/internal/retry"
-	"github.com/keelson-dev/keelson/internal/sorted"
 	"github.com/keelson-dev/keelson/podconfig"
 	"github.com/keelson-dev/keelson/runtime"
 )
@@ -40,11 +39,11 @@ type managed struct {
 	id     unitID
 	keeper *keeper
 
-	pods     map[types.NamespacedName]*v1.Pod // as the source lists them
-	dirty    bool                             // pods has changed
-	changed  time.Time                        // the last change of pods
-	seen     bool                             // the source has listed the unit since the start
-	desired  string                           // the hash of pods
+	pods     []*v1.Pod // as the source lists them, sorted by name
+	dirty    bool      // pods has changed
+	changed  time.Time // the last change of pods
+	seen     bool      // the source has listed the unit since the start
+	desired  string    // the hash of pods
 	versions map[string][]*v1.Pod
 
 	runs      string // the version that the node was told to run
@@ -70,7 +69,7 @@ type member struct {
 func (k *keeper) unit(id unitID) *managed {
 	m := k.units[id]
 	if m == nil {
-		m = &managed{id: id, keeper: k, pods: map[types.NamespacedName]*v1.Pod{}, versions: map[string][]*v1.Pod{}}
+		m = &managed{id: id, keeper: k, versions: map[string][]*v1.Pod{}}
 		k.units[id] = m
 	}
 	return m
@@ -89,30 +88,41 @@ func (k *keeper) restore(s *saved) {
 	m.dirty, m.pick = true, k.store.request(s.Unit)
 }
 
-// add adds a pod that the source lists.
+// add adds a pod that the source lists. The unit has no pod of the name.
 func (m *managed) add(name types.NamespacedName, pod *v1.Pod) {
-	m.pods[name], m.dirty, m.seen, m.changed = pod, true, true, time.Now()
+	at, _ := m.find(name)
+	m.pods, m.dirty, m.seen, m.changed = slices.Insert(m.pods, at, pod), true, true, time.Now()
+}
+
+// remove removes a pod, and reports whether the unit had it.
+func (m *managed) remove(name types.NamespacedName) bool {
+	at, found := m.find(name)
+	if found {
+		m.pods, m.dirty, m.changed = slices.Delete(m.pods, at, at+1), true, time.Now()
+	}
+	return found
+}
+
+// find returns the place of a name in pods.
+func (m *managed) find(name types.NamespacedName) (at int, found bool) {
+	return slices.BinarySearchFunc(m.pods, name, func(p *v1.Pod, name types.NamespacedName) int { return compareNames(podName(p), name) })
 }
 
 // list computes the version that the source lists. A version that is known keeps its pods with
 // their UIDs.
 func (m *managed) list() {
 	m.dirty, m.desired = false, ""
-	pods := make([]*v1.Pod, 0, len(m.pods))
-	for _, name := range sorted.Collect(maps.Keys(m.pods), compareNames) {
-		pods = append(pods, m.pods[name])
-	}
-	if len(pods) == 0 {
+	if len(m.pods) == 0 {
 		return
 	}
-	hash, err := hashOf(pods)
+	hash, err := hashOf(m.pods)
 	if err != nil {
 		m.keeper.updates.host.Log.Error("version of a pod has no hash", zap.Stringer("pod", m.id), zap.Error(err))
 		return
 	}
 	m.desired = hash
 	if m.versions[hash] == nil {
-		m.versions[hash] = pods
+		m.versions[hash] = slices.Clone(m.pods)
 	}
 }
 
@@ -194,7 +204,7 @@ func (m *managed) facts(r *Record) Facts {
 	f := Facts{
 		Boot: u.opts.Boot, Desired: m.desired, Pick: m.pick, Stage: m.stage, Deadline: gate.Deadline,
 		Listed: m.keeper.listed && (m.seen || len(u.mu.problems) == 0 && !now.Before(u.mu.calm)),
-		Hold:   isHeld(slices.Collect(maps.Values(m.pods))),
+		Hold:   isHeld(m.pods),
 	}
 	if m.id.Group {
 		f.NotBefore = m.changed.Add(settle)
