@@ -35,7 +35,7 @@ func (m *Manager) PodsOnDisk() ([]types.UID, error) { return m.records.podsOnDis
 // The error names the obstacles to the removal.
 func (m *Manager) CleanupOrphan(uid types.UID) (err error) {
 	if !isElement(string(uid)) {
-		return fmt.Errorf("orphaned pod %q: the UID is no file name", uid)
+		return nil // no folder has this name
 	}
 	if m.own != nil {
 		m.own.orphan(uid)

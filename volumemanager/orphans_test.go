@@ -45,10 +45,10 @@ func TestCleanupOrphanRemovesOneFolder(t *testing.T) {
 			s.pods.Set(uid, volumetest.Gone)
 			s.files("pods/" + string(uid) + "/etc-hosts")
 		}
-		s.files("pods/alive/etc-hosts", "plugins/file")
+		s.files("pods/alive/etc-hosts", "plugins/file") // are still there in the end
 		for _, uid := range []types.UID{"", ".", "..", "../plugins", "gone/..", "alive/etc-hosts"} {
 			s.pods.Set(uid, volumetest.Gone)
-			assert.ErrorContains(s, s.manager.CleanupOrphan(uid), "the UID is no file name")
+			require.NoError(s, s.manager.CleanupOrphan(uid), "no folder has the name %q", uid)
 		}
 		s.pods.Set("none", volumetest.Gone)
 		require.NoError(s, s.manager.CleanupOrphan("none"))

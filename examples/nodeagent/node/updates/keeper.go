@@ -39,13 +39,13 @@ type keeperState struct {
 
 // output is a pod for the node. unit is nil for a pod that is replaced.
 type output struct {
-	pod    *v1.Pod
-	unit   *managed // nil for a pod without transactional updates
-	hash   string   // the version of the unit
-	staged bool
+	pod    *v1.Pod // as the source lists it
+	unit   *managed
+	hash   string // of the version that the unit runs
+	staged bool   // the images of the version are present
 }
 
-// runs returns the pod as the node runs it. The keeper keeps the source's pod alone.
+// runs returns the pod as the node runs it, made anew by each call.
 func (o output) runs() *v1.Pod {
 	if o.unit == nil {
 		return o.pod
