@@ -101,17 +101,17 @@ func TestTheNodeHasFewFields(t *testing.T) {
 	assert.LessOrEqual(t, fields, maxFields)
 }
 
-// mapsByUID are the fields of the node that may be maps by pod UID, with the reasons. All other facts
+// mapsByUID are the places in the node that may be maps by pod UID, with the reasons. All other facts
 // about pods are in the table of the node: values of feature.Slot, which end with the record, and values
 // of lasting slots, which end with Drop.
 var mapsByUID = map[string]string{
-	"node/feature.Table.records":      "the table of the node",
-	"podsync.records.byUID":           "the table of podsync, which agents without the assembly use, too",
-	"node/devices/ledger.Ledger.held": "the contents of the checkpoint, in a package of pure decisions that does not know the node",
-	"node/podsapi.watcher.sent":       "the state of a connection: the last event of each pod",
+	"node/feature.Table.records": "the table of the node",
+	"podsync.records.byUID":      "the table of podsync, which agents without the assembly use, too",
+	"node/podsapi.watcher.sent":  "the state of a connection: the last event of each pod",
 }
 
-// TestFactsAboutPodsStandInOneTable finds the fields of structs that are maps by pod UID.
+// TestFactsAboutPodsStandInOneTable finds the maps by pod UID that outlive a call: in named types and in
+// variables of packages.
 func TestFactsAboutPodsStandInOneTable(t *testing.T) {
 	found := map[string]bool{}
 	for _, root := range []string{"examples/nodeagent/node", "runtime/podsync"} {
@@ -124,15 +124,7 @@ func TestFactsAboutPodsStandInOneTable(t *testing.T) {
 				return err
 			}
 			where := strings.TrimPrefix(strings.TrimPrefix(filepath.Dir(path), "examples/nodeagent/"), "runtime/")
-			for _, decl := range file.Decls {
-				if types, ok := decl.(*ast.GenDecl); ok {
-					for _, spec := range types.Specs {
-						if named, ok := spec.(*ast.TypeSpec); ok {
-							fieldsByUID(where+"."+named.Name.Name, named.Type, found)
-						}
-					}
-				}
-			}
+			lastingMapsByUID(where, file, found)
 			return nil
 		}))
 	}
@@ -142,24 +134,74 @@ func TestFactsAboutPodsStandInOneTable(t *testing.T) {
 	for name := range mapsByUID {
 		assert.True(t, found[name], "%s is no map by UID any more", name)
 	}
+	assert.LessOrEqual(t, len(mapsByUID), 3, "facts about pods belong to their records")
 }
 
-// fieldsByUID adds the names of the fields that are maps by UID, also of structs within structs.
-func fieldsByUID(name string, expr ast.Expr, found map[string]bool) {
-	s, ok := expr.(*ast.StructType)
-	if !ok {
-		return
-	}
-	for _, field := range s.Fields.List {
-		for _, ident := range field.Names {
-			fieldsByUID(name+"."+ident.Name, field.Type, found)
-			if m, ok := field.Type.(*ast.MapType); ok {
-				if key, ok := m.Key.(*ast.SelectorExpr); ok && key.Sel.Name == "UID" {
-					found[name+"."+ident.Name] = true
+// lastingMapsByUID adds the names of the types, fields and variables of a file that hold a map by UID.
+func lastingMapsByUID(where string, file *ast.File, found map[string]bool) {
+	for _, decl := range file.Decls {
+		general, ok := decl.(*ast.GenDecl)
+		if !ok {
+			continue
+		}
+		for _, spec := range general.Specs {
+			switch spec := spec.(type) {
+			case *ast.TypeSpec:
+				mapsByUIDIn(where+"."+spec.Name.Name, spec.Type, found)
+			case *ast.ValueSpec:
+				for _, part := range append(spec.Values, spec.Type) {
+					if part != nil {
+						mapsByUIDIn(where+"."+spec.Names[0].Name, part, found)
+					}
 				}
 			}
 		}
 	}
+}
+
+// mapsByUIDIn adds name if the type or value has a map by UID, or the names of the fields that have. Types
+// of functions are no maps.
+func mapsByUIDIn(name string, node ast.Node, found map[string]bool) {
+	ast.Inspect(node, func(n ast.Node) bool {
+		switch n := n.(type) {
+		case *ast.FuncType, *ast.FuncLit:
+			return false
+		case *ast.StructType:
+			for _, field := range n.Fields.List {
+				for _, ident := range field.Names {
+					mapsByUIDIn(name+"."+ident.Name, field.Type, found)
+				}
+			}
+			return false
+		case *ast.MapType:
+			if key, ok := n.Key.(*ast.SelectorExpr); ok && key.Sel.Name == "UID" {
+				found[name] = true
+			}
+		}
+		return true
+	})
+}
+
+func TestLastingMapsByUIDAreSeen(t *testing.T) {
+	const src = `package p
+var a = map[types.UID]int{}
+var b map[string]map[types.UID]int
+var none = func() { local := map[types.UID]int{} }
+type c map[types.UID]int
+type d struct {
+	one   map[types.UID]int
+	mu    struct { two []map[types.UID]int }
+	three feature.Slot[map[types.UID]int]
+	four  func(map[types.UID]int)
+	five  map[string]int
+}
+func f() { local := map[types.UID]int{} }
+`
+	file, err := parser.ParseFile(token.NewFileSet(), "p.go", src, parser.SkipObjectResolution)
+	require.NoError(t, err)
+	found := map[string]bool{}
+	lastingMapsByUID("p", file, found)
+	assert.Equal(t, map[string]bool{"p.a": true, "p.b": true, "p.c": true, "p.d.one": true, "p.d.mu.two": true, "p.d.three": true}, found)
 }
 
 // TestTheProgramsOfEmbeddingAreShort counts the lines of the first two programs of docs/embedding.md that

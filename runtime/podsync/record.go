@@ -144,7 +144,7 @@ func (r *record) attend() <-chan struct{} {
 	return r.changed
 }
 
-// records maps UIDs to records. No other map by UID exists.
+// records maps UIDs to records. Pods has no other map by UID.
 type records struct {
 	mu    sync.Mutex
 	byUID map[types.UID]*record

@@ -47,7 +47,7 @@ type Count struct{ Capacity, Allocatable int }
 // Ledger records devices and their holders. A Ledger is not safe for concurrent use.
 type Ledger struct {
 	pools map[string]*pool
-	held  map[types.UID][]*Holding // in the order of the pod's containers
+	held  []*Holding // sorted by pod; the holdings of a pod are in the order of its containers
 }
 
 // pool is the devices of a resource.
@@ -58,7 +58,7 @@ type pool struct {
 
 // New returns a Ledger without devices.
 func New() *Ledger {
-	return &Ledger{pools: map[string]*pool{}, held: map[types.UID][]*Holding{}}
+	return &Ledger{pools: map[string]*pool{}}
 }
 
 // Restore adds the holdings and resources of an earlier Ledger. The resources have no devices until
@@ -68,8 +68,24 @@ func (l *Ledger) Restore(holdings []Holding, resources []string) {
 		l.pools[resource] = &pool{away: true}
 	}
 	for _, h := range holdings {
-		l.held[h.Pod] = append(l.held[h.Pod], &h)
+		l.add(&h)
 	}
+}
+
+// add adds holdings behind the other holdings of their pods.
+func (l *Ledger) add(holdings ...*Holding) {
+	l.held = append(l.held, holdings...)
+	slices.SortStableFunc(l.held, func(a, b *Holding) int { return cmp.Compare(a.Pod, b.Pod) })
+}
+
+// of returns the holdings of a pod, in the order of its containers.
+func (l *Ledger) of(uid types.UID) (all []*Holding) {
+	for _, h := range l.held {
+		if h.Pod == uid {
+			all = append(all, h)
+		}
+	}
+	return all
 }
 
 // Report replaces the devices of a resource by the plug-in's full list. It returns the holders of
@@ -104,15 +120,12 @@ func (l *Ledger) Forget(resource string) {
 func (l *Ledger) replace(resource string, now *pool) (changed []types.UID) {
 	was := l.pools[resource]
 	l.pools[resource] = now
-	for uid, holdings := range l.held {
-		if slices.ContainsFunc(holdings, func(h *Holding) bool {
-			return h.Resource == resource && slices.ContainsFunc(h.Devices, func(d Device) bool { return was.health(d.ID) != now.health(d.ID) })
-		}) {
-			changed = append(changed, uid)
+	for _, h := range l.held {
+		if h.Resource == resource && slices.ContainsFunc(h.Devices, func(d Device) bool { return was.health(d.ID) != now.health(d.ID) }) {
+			changed = append(changed, h.Pod)
 		}
 	}
-	slices.Sort(changed)
-	return changed
+	return slices.Compact(changed)
 }
 
 // health returns the health of a device as in a container's status.
@@ -174,15 +187,15 @@ func (l *Ledger) Healthy() map[string][]Device {
 // Holdings returns all holdings, sorted by pod. The holdings of a pod are in the order of its
 // containers.
 func (l *Ledger) Holdings() (all []Holding) {
-	for _, uid := range slices.Sorted(maps.Keys(l.held)) {
-		all = append(all, l.Of(uid)...)
+	for _, h := range l.held {
+		all = append(all, *h)
 	}
 	return all
 }
 
 // Of returns the holdings of a pod, in the order of its containers.
 func (l *Ledger) Of(uid types.UID) (all []Holding) {
-	for _, h := range l.held[uid] {
+	for _, h := range l.of(uid) {
 		all = append(all, *h)
 	}
 	return all
@@ -190,13 +203,12 @@ func (l *Ledger) Of(uid types.UID) (all []Holding) {
 
 // Holders returns the pods that hold devices of a resource, sorted.
 func (l *Ledger) Holders(resource string) (uids []types.UID) {
-	for uid, holdings := range l.held {
-		if slices.ContainsFunc(holdings, func(h *Holding) bool { return h.Resource == resource }) {
-			uids = append(uids, uid)
+	for _, h := range l.held {
+		if h.Resource == resource {
+			uids = append(uids, h.Pod)
 		}
 	}
-	slices.Sort(uids)
-	return uids
+	return slices.Compact(uids)
 }
 
 // Pending returns the holdings of a pod for which the plug-in has not answered, in the order of the
@@ -207,7 +219,7 @@ func (l *Ledger) Pending(uid types.UID) []Holding {
 
 // Commit stores the plug-in's answer for a holding. ok is false if the container holds nothing.
 func (l *Ledger) Commit(s Slot, response []byte) (ok bool) {
-	for _, h := range l.held[s.Pod] {
+	for _, h := range l.held {
 		if h.Slot == s {
 			h.Response = append([]byte{}, response...) // not nil
 			return true
@@ -218,14 +230,14 @@ func (l *Ledger) Commit(s Slot, response []byte) (ok bool) {
 
 // Release frees the devices of a pod, and reports whether the pod held any.
 func (l *Ledger) Release(uid types.UID) bool {
-	_, held := l.held[uid]
-	delete(l.held, uid)
-	return held
+	before := len(l.held)
+	l.held = slices.DeleteFunc(l.held, func(h *Holding) bool { return h.Pod == uid })
+	return len(l.held) < before
 }
 
 // Status returns the devices of a container and their health, sorted by resource.
 func (l *Ledger) Status(uid types.UID, container string) (all []v1.ResourceStatus) {
-	for _, h := range l.held[uid] {
+	for _, h := range l.of(uid) {
 		if h.Container != container {
 			continue
 		}

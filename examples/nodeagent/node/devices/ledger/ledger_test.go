@@ -188,6 +188,23 @@ func TestRestore(t *testing.T) {
 	require.Equal(t, "r0=a", show(l, "v"))
 }
 
+func TestHoldingsAreSortedByPod(t *testing.T) {
+	l := ledger.New()
+	holding := func(uid, container, id string) ledger.Holding {
+		return ledger.Holding{Slot: ledger.Slot{Pod: types.UID(uid), Container: container, Resource: gpu}, Devices: devices(id)}
+	}
+	l.Restore([]ledger.Holding{holding("v", "r1", "a"), holding("u", "r1", "b"), holding("v", "r0", "c")}, nil)
+	l.Report(gpu, devices("a b c d e"))
+	require.NoError(t, l.Reserve(pod("t", "r:1 r:1")))
+	var all []string
+	for _, h := range l.Holdings() {
+		all = append(all, fmt.Sprint(h.Pod, " ", h.Container))
+	}
+	require.Equal(t, []string{"t r0", "t r1", "u r1", "v r1", "v r0"}, all, "those of a pod in their order")
+	require.Equal(t, []types.UID{"t", "u", "v"}, l.Holders(gpu), "each pod once")
+	require.Equal(t, []types.UID{"t", "u", "v"}, l.Leave(gpu), "each pod once")
+}
+
 func BenchmarkReserve(b *testing.B) {
 	for _, pods := range []int{10, 100} {
 		b.Run(fmt.Sprint(pods), func(b *testing.B) {

@@ -49,7 +49,7 @@ func (e *Error) Error() string {
 // unchanged and the error is an *Error.
 func (l *Ledger) Reserve(pod *v1.Pod) error {
 	kept := make(map[Slot]*Holding)
-	for _, h := range l.held[pod.UID] {
+	for _, h := range l.of(pod.UID) {
 		kept[h.Slot] = h
 	}
 	return l.arrange(pod, kept, Slot{}, nil)
@@ -84,7 +84,7 @@ func (l *Ledger) Choice(h Holding) (c Choice, ok bool) {
 // is unchanged.
 func (l *Ledger) Prefer(pod *v1.Pod, s Slot, preferred []string) error {
 	kept, again := make(map[Slot]*Holding), false
-	for _, h := range l.held[pod.UID] {
+	for _, h := range l.of(pod.UID) {
 		again = again || h.Slot == s
 		if !again || h.IsCommitted() {
 			kept[h.Slot] = h
@@ -96,14 +96,12 @@ func (l *Ledger) Prefer(pod *v1.Pod, s Slot, preferred []string) error {
 // inUse returns the devices of a resource in the holdings for which counts returns true.
 func (l *Ledger) inUse(resource string, counts func(*Holding) bool) map[string]bool {
 	ids := make(map[string]bool)
-	for _, holdings := range l.held {
-		for _, h := range holdings {
-			if h.Resource != resource || !counts(h) {
-				continue
-			}
-			for _, d := range h.Devices {
-				ids[d.ID] = true
-			}
+	for _, h := range l.held {
+		if h.Resource != resource || !counts(h) {
+			continue
+		}
+		for _, d := range h.Devices {
+			ids[d.ID] = true
 		}
 	}
 	return ids
@@ -148,13 +146,14 @@ func (l *Ledger) arrange(pod *v1.Pod, kept map[Slot]*Holding, at Slot, preferred
 			reusable[need.Resource] = append(reusable[need.Resource], h.Devices...)
 		}
 	}
-	for _, h := range l.held[pod.UID] { // of resources that are no longer known
+	for _, h := range l.of(pod.UID) { // of resources that are no longer known
 		if kept[h.Slot] != nil && !slices.Contains(all, h) {
 			all = append(all, h)
 		}
 	}
 	if len(all) > 0 {
-		l.held[pod.UID] = all
+		l.Release(pod.UID)
+		l.add(all...)
 	}
 	return nil
 }
