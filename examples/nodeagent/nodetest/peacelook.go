@@ -134,7 +134,7 @@ func (p *peace) phaseIs(pod *v1.Pod, status *v1.PodStatus, now time.Duration) er
 		}
 		return errors.Join(differs("the phase of a pod that is turned away", v1.PodFailed, status.Phase), differs("its reason", reason, status.Reason))
 	}
-	if deadline <= end && deadline < now && !p.toldOver(pod.UID, life, deadline) {
+	if deadline <= end && deadline < now && !p.toldOver(pod.UID, life, deadline+p.startOf(pod.UID, life)%time.Second) {
 		if status.Phase != v1.PodFailed || status.Reason != reasonDeadline {
 			return fmt.Errorf("its deadline has passed, and it is %s (%s)", status.Phase, status.Reason)
 		}
