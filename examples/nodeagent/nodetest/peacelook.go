@@ -94,8 +94,8 @@ func (p *peace) changing(pod *v1.Pod) bool {
 		if known && r.uid == pod.UID && r.started < forever && r.started+afterStart(ref.Container(pod))+soon > p.h.Taken {
 			return true // its hook is in progress
 		}
-		if known && running && hookFailed(ref.Container(pod)) && r.started+hookTime(ref.Container(pod))+soon > p.h.Taken {
-			return true // its start has failed, and its preStop hook is in progress
+		if known && r.started < forever && hookFailed(ref.Container(pod)) && r.started+hookTime(ref.Container(pod))+soon > p.h.Taken {
+			return true // its start has failed, and its preStop hook is in progress, even if it has ended by itself
 		}
 		stops := len(r.stops) > 0 || known && min(p.failedAt(r.id, livenessProbe, ref.Container(pod).LivenessProbe), p.failedAt(r.id, startupProbe, ref.Container(pod).StartupProbe)) < forever
 		return r.pod == pod.Name && running && (r.uid != pod.UID || r.life != n || !known || r.image != ref.Container(pod).Image || stops)
