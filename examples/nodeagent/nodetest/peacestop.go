@@ -77,7 +77,14 @@ func (p *peace) ends(uid types.UID, life int) {
 	}
 	last := at
 	for _, r := range p.runs {
-		if ref, ok := runtime.Find(pod, r.name); ok && r.uid == uid && r.life == life && !isSidecar(pod, ref) {
+		ref, ok := runtime.Find(pod, r.name)
+		switch {
+		case !ok || r.uid != uid || r.life > life || isSidecar(pod, ref):
+		case r.life < life:
+			if r.exited > at && r.started <= at {
+				last = max(last, r.exited) // the next agent has taken it over into this life
+			}
+		default:
 			hook := hookTime(ref.Container(pod))
 			if p.ephemeral(r) {
 				hook += hooksTime(pod) // the postStart hook of a container that has ended may be in progress
