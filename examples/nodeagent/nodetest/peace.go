@@ -373,13 +373,7 @@ func (p *peace) restartsInLife(uid types.UID, life int) {
 				late += 5 * time.Minute // the back-off of the earlier life applies
 			}
 			if r.started == forever || r.cannotStart || hookFailed(c) {
-				late += retried
-				switch from, more := p.supplied(uid, c, due+retried); { // the next try may miss a supply
-				case from == forever:
-					continue
-				case from > due+retried:
-					late += from - due + more
-				}
+				late = longer(p.lacks(c), due, late+retried) // the next tries may miss a supply
 			}
 			free := p.imageAt(uid, c.Name, due+late) == r.image && !p.sidecarFell(uid, life, pod, due+late)
 			switch {
