@@ -58,6 +58,7 @@ var (
 	ErrRunContainer          = errRunContainer
 	NewHooks                 = newHooks
 	PlanGC                   = planGC
+	TooBrief                 = tooBrief
 )
 
 // NewHooksDialing returns the default HookRunner with a Dialer of the test's.

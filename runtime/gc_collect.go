@@ -75,6 +75,8 @@ func inParallel(ctx context.Context, n int, f func(i int)) {
 		select {
 		case slots <- struct{}{}:
 		case <-ctx.Done():
+		}
+		if ctx.Err() != nil { // also if there is a free slot
 			return
 		}
 		wg.Go(func() {
@@ -90,7 +92,6 @@ func inParallel(ctx context.Context, n int, f func(i int)) {
 func (m *Manager) lookCloser(ctx context.Context, in *gcInput) (blind map[types.UID]bool, err error) {
 	which := tooBrief(*in)
 	errs := make([]error, len(which))
-	in.Pods = slices.Clone(in.Pods)
 	inParallel(ctx, len(which), func(i int) {
 		status := &in.Pods[which[i]]
 		full, err := m.rt.PodStatus(ctx, (*status).UID)
@@ -100,14 +101,14 @@ func (m *Manager) lookCloser(ctx context.Context, in *gcInput) (blind map[types.
 		}
 		*status = full
 	})
+	if ctx.Err() != nil {
+		return nil, nil // the interruption may have caused the errors, and nothing is removed any more
+	}
 	blind = make(map[types.UID]bool)
 	for i, err := range errs {
 		if err != nil {
 			blind[in.Pods[which[i]].UID] = true
 		}
-	}
-	if ctx.Err() != nil {
-		return blind, nil // the interruption may have caused the errors
 	}
 	return blind, errors.Join(errs...)
 }

@@ -3,10 +3,12 @@
 package runtime
 
 import (
+	"context"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 	"k8s.io/apimachinery/pkg/types"
@@ -214,4 +216,37 @@ func TestGCPolicyNamesTheBadField(t *testing.T) {
 	require.NoError(t, GCPolicy{LogRoot: "/logs", LinkDir: "/links"}.validate())
 	require.NoError(t, GCPolicy{}.validate())
 	require.NoError(t, GCPolicy{MaxPerPodContainer: gcNone, MaxContainers: gcNone}.validate())
+}
+
+// remainless is a Runtime without remains of any pod.
+type remainless struct{ Runtime }
+
+func (remainless) PodStatus(context.Context, types.UID) (*PodStatus, error) { return &PodStatus{}, nil }
+
+// A log folder that cannot be removed is told.
+func TestLogFolderThatStaysIsTold(t *testing.T) {
+	c := collection{
+		m: &Manager{rt: keepApart(remainless{})}, disk: openDisk(t, GCPolicy{LogRoot: t.TempDir()}),
+		query: GCQuery{Fate: func(types.UID) PodFate { return PodGone }},
+	}
+	require.Error(t, c.podLogs(t.Context(), gcAction{Path: "../outside"}))
+}
+
+// The age of an instance counts from its end, and from its creation if it never ran.
+func TestLacksTimes(t *testing.T) {
+	at := time.Date(2026, 7, 1, 12, 0, 0, 0, time.UTC)
+	for name, tc := range map[string]struct {
+		c    ContainerStatus
+		want bool
+	}{
+		"running":             {ContainerStatus{State: StateRunning}, false},
+		"created":             {ContainerStatus{State: StateCreated, CreatedAt: at}, false},
+		"created, no time":    {ContainerStatus{State: StateCreated}, true},
+		"unknown":             {ContainerStatus{State: StateUnknown, CreatedAt: at}, false},
+		"exited":              {ContainerStatus{State: StateExited, CreatedAt: at, FinishedAt: at}, false},
+		"exited, no end":      {ContainerStatus{State: StateExited, CreatedAt: at}, true},
+		"exited, no creation": {ContainerStatus{State: StateExited, FinishedAt: at}, true},
+	} {
+		require.Equal(t, tc.want, lacksTimes(&PodStatus{Containers: []ContainerStatus{tc.c}}), name)
+	}
 }

@@ -23,7 +23,8 @@ func Example_planGC() {
 			"web s2+ s1- main=running@1/s2 main=exited@2/s2 main=exited@9/s1",
 			"old s3- main=exited@5/s3",
 		),
-		Logs: []runtime.LogFolder{{Name: "default_old_old", UID: "old"}},
+		Logs:  []runtime.LogFolder{{Name: "default_old_old", UID: "old"}},
+		Links: []runtime.LogLink{{Name: "old_default_main-old.main.5.log", ContainerID: "old.main.5"}},
 	})
 	for _, action := range plan {
 		fmt.Println(action)
@@ -34,4 +35,5 @@ func Example_planGC() {
 	// RemovePodSandbox s1 of pod web: a newer sandbox has taken its place
 	// RemovePodSandbox s3 of pod old: the pod is gone
 	// RemovePodLogs default_old_old: the pod is gone
+	// RemoveLogLink old_default_main-old.main.5.log: its log file is gone
 }

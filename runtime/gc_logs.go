@@ -87,9 +87,6 @@ func unrecorded(counts []int32, recorded map[int32]int) []int32 {
 // dropLinks removes broken links, except links of an instance that has not exited: its log file is
 // missing for a moment during a rotation.
 func (p *gcPlan) dropLinks() {
-	if len(p.in.Links) == 0 {
-		return
-	}
 	alive := make(map[string]bool)
 	for _, status := range p.in.Pods {
 		for i := range status.Containers {

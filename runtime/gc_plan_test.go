@@ -190,6 +190,8 @@ func TestPlanGCLogs(t *testing.T) {
 		{"links", "", []string{"u1 s1+ a=running@1/s1 a=exited@5/s1"}, nil,
 			[]runtime.LogLink{{Name: "l1", ContainerID: "u1.a.1"}, {Name: "l2", ContainerID: "u1.a.5"}, {Name: "l3", ContainerID: "nobody"}},
 			[]string{"l2", "l3"}},
+		{"a link of the second instance of the second pod", "", []string{"u1 s1+ a=running@1/s1", "u2 s2+ a=exited@3/s2 b=running@2/s2"}, nil,
+			[]runtime.LogLink{{Name: "l1", ContainerID: "u2.b.2"}}, nil},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			got := runtime.PlanGC(runtime.GCInput{

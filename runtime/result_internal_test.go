@@ -51,3 +51,17 @@ func TestIsMissing(t *testing.T) {
 	assert.False(t, isMissing(apierrors.NewForbidden(maps, "a", errors.New("no"))))
 	assert.False(t, isMissing(errors.New("away")))
 }
+
+// A plan resizes if it updates a container, stops a container for its new resources, or puts a
+// resize off.
+func TestPlansThatResize(t *testing.T) {
+	changed, resized := Kill{Reason: killSpecChanged}, Kill{Reason: killResize}
+	for _, plan := range []Actions{
+		{ResizeWaits: true}, {Resize: make([]Resize, 1)}, {Kill: []Kill{resized}}, {Kill: []Kill{changed, resized}},
+	} {
+		assert.True(t, plan.resizing(), "%v", plan)
+	}
+	for _, plan := range []Actions{{}, {Kill: []Kill{changed}, Start: make([]Start, 1)}} {
+		assert.False(t, plan.resizing(), "%v", plan)
+	}
+}

@@ -198,11 +198,16 @@ func (p *pass) run(ctx context.Context) {
 		}
 	}
 	if !p.actions.CreateSandbox {
-		if cur := p.status.Current(); cur != nil {
-			p.ips = cur.IPs
-		}
+		p.takeAddresses(p.status)
 	}
 	p.runUnits(ctx)
+}
+
+// takeAddresses takes the pod's addresses from its current sandbox.
+func (p *pass) takeAddresses(status *PodStatus) {
+	if cur := status.Current(); cur != nil {
+		p.ips = cur.IPs
+	}
 }
 
 // killPod stops all containers and sandboxes. Before a new sandbox it removes the records of init
@@ -268,24 +273,21 @@ func (p *pass) createSandbox(ctx context.Context) bool {
 		return refuse(errConfigPodSandbox, err)
 	}
 	release, err := p.m.slots.acquire(ctx, slotSandbox)
-	if err != nil {
-		return false
+	if err == nil {
+		p.sandbox, err = p.m.rt.RunSandbox(ctx, spec)
+		release()
 	}
-	p.sandbox, err = p.m.rt.RunSandbox(ctx, spec)
-	release()
 	if err != nil {
 		return refuse(errCreatePodSandbox, err)
 	}
 	p.done(createPodSandbox, podName(p.pod))
-	if p.pod.Spec.HostNetwork || len(p.actions.Start) == 0 || !p.m.usesAddresses(p.pod) {
+	if p.pod.Spec.HostNetwork || !p.m.usesAddresses(p.pod) {
 		return ctx.Err() == nil
 	}
 	status, err := p.m.rt.PodStatus(ctx, p.pod.UID)
 	if err != nil {
 		return refuse(errCreatePodSandbox, fmt.Errorf("read the addresses of the new sandbox: %w", err))
 	}
-	if cur := status.Current(); cur != nil && cur.ID == p.sandbox {
-		p.ips = cur.IPs
-	}
+	p.takeAddresses(status)
 	return ctx.Err() == nil
 }
