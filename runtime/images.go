@@ -122,7 +122,7 @@ func pullReason(err error) error {
 	return ErrImagePull
 }
 
-// imagePresent is the message about an image that is not pulled.
+// imagePresent returns the message of the event about an image that need not be pulled.
 func imagePresent(image string) string {
 	return fmt.Sprintf("Container image %q already present on machine and can be accessed by the pod", image)
 }

@@ -55,8 +55,8 @@ func newResizer(rt Runtime) *resizer {
 	return r
 }
 
-// of returns PlanInput.Actuated for an observation of pod.
-func (r *resizer) of(pod *v1.Pod, status *PodStatus) func(string) (v1.ResourceRequirements, bool) {
+// actuatedOf returns PlanInput.Actuated for an observation of pod.
+func (r *resizer) actuatedOf(pod *v1.Pod, status *PodStatus) func(string) (v1.ResourceRequirements, bool) {
 	return func(name string) (v1.ResourceRequirements, bool) {
 		ref, ok := Find(pod, name)
 		st := status.Latest(name)
@@ -191,7 +191,7 @@ func (m *Manager) Resizes(pod *v1.Pod, status *PodStatus) bool {
 	if m.resizer == nil || podfacts.IsStatic(pod) {
 		return false
 	}
-	p := planner{pod: pod, actuated: m.resizer.of(pod, status)}
+	p := planner{pod: pod, actuated: m.resizer.actuatedOf(pod, status)}
 	resizes := func(c v1.Container) bool {
 		st := status.Active(c.Name)
 		return st != nil && st.State == StateRunning && p.misfit(&c)

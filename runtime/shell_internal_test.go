@@ -71,7 +71,7 @@ func TestResourcesOfWhatIsNotThere(t *testing.T) {
 	require.NotNil(t, r)
 	pod := &v1.Pod{Spec: v1.PodSpec{Containers: []v1.Container{{Name: "c"}}}}
 	status := &PodStatus{Containers: []ContainerStatus{{Name: "other", State: StateRunning, ID: ContainerID{Runtime: "x", ID: "1"}}}}
-	of := r.of(pod, status)
+	of := r.actuatedOf(pod, status)
 	for _, name := range []string{"c", "other", "nothing"} {
 		_, known := of(name)
 		assert.False(t, known, name)

@@ -86,7 +86,7 @@ func (m *Manager) syncPod(ctx context.Context, req SyncRequest) Result {
 		m.see(req.Pod, r.Status)
 		in := m.planInput(&req, r.Status)
 		if resizing {
-			in.Actuated = m.resizer.of(req.Pod, r.Status)
+			in.Actuated = m.resizer.actuatedOf(req.Pod, r.Status)
 		}
 		actions := Plan(in)
 		r.ResizeWaits = actions.ResizeWaits

@@ -66,7 +66,7 @@ func (m *Manager) fly(ctx context.Context, e *entry) {
 		}
 		s, err := r.next(m.facts(e.uid, &r), time.Now())
 		if s.request == RequestPatch && patched || s.request != RequestNone && !m.admits(e) {
-			m.again(e) // a newer status may be less urgent than other pods, and a request may have to wait
+			m.again(e) // other pods may be more urgent than a second status, and a request may have to wait
 			break
 		}
 		patched = patched || s.request == RequestPatch

@@ -152,8 +152,8 @@ func (r *record) done() bool {
 	return !r.dirty() && !r.held && len(r.remote.refused) == 0 && !r.awaitsDelete()
 }
 
-// awaitsDelete: the pod has ended and is to be deleted, and the server has not accepted the
-// deletion yet.
+// awaitsDelete reports whether the pod has ended and is to be deleted, and the server has not
+// accepted the deletion yet.
 func (r *record) awaitsDelete() bool { return r.finished && r.remote.deleting && !r.remote.deleted }
 
 // settle records a finished step; pod is the server's answer.

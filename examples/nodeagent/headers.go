@@ -27,8 +27,8 @@ func (*urlHeaders) Type() string { return "name:value,..." }
 // errURLHeader contains no part of a value, because values may be secrets.
 var errURLHeader = errors.New("--manifest-url-header: want name:value, or several with commas between them")
 
-// header parses the kubelet's form, "a:hello,b:again". "=" is also accepted as separator. A
-// repeated name is sent repeatedly.
+// header parses the kubelet's form, "a:hello,b:again". Between name and value, "=" is also accepted. A
+// name may have several values.
 func (u *urlHeaders) header() (http.Header, error) {
 	header := make(http.Header)
 	for _, text := range *u {

@@ -312,8 +312,9 @@ func idleNode(ctx context.Context, n *node, pods int, d time.Duration, goals idl
 	return nil
 }
 
-// restartAgent: the agent is killed with many pods running. The time runs from its next start to
-// the process of a pod added meanwhile. No process is lost or doubled.
+// restartAgent kills the agent with many pods running, and starts the agent again. The measured
+// time runs from the start to the process of a pod that was added meanwhile. restartAgent fails if
+// a process is lost or doubled.
 func restartAgent(ctx context.Context, n *node, rounds int) error {
 	var ours []time.Duration
 	for i := range min(rounds, 5) {

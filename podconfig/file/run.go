@@ -153,7 +153,7 @@ func (l *loop) watch(ctx context.Context) (<-chan struct{}, error) {
 	}
 }
 
-// disarm ends the watch and waits for its end, but at most for farewell.
+// disarm ends the watch, and waits for its end for the duration farewell at most.
 func (l *loop) disarm() {
 	if l.hints == nil {
 		return

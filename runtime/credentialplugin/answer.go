@@ -58,7 +58,7 @@ type entry struct {
 // errMalformed has no detail, because the errors of the JSON library quote values.
 var errMalformed = errors.New("the answer is no CredentialProviderResponse")
 
-// parseAnswer returns the answer in the output of a plug-in. Errors contain nothing of auth.
+// parseAnswer returns the answer in the output of a plug-in. Errors contain no credentials.
 func parseAnswer(p Provider, data []byte) (answer, error) {
 	var r response
 	if json.Unmarshal(data, &r) != nil || r.Kind != "CredentialProviderResponse" {

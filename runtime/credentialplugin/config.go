@@ -63,7 +63,8 @@ type variable struct {
 const maxFile = 1 << 20
 
 // Read returns the plug-ins of a configuration file, or of the files *.json, *.yaml and *.yml of a
-// folder in the order of their names. An error names the file, and no values of variables.
+// folder in the order of their names. Errors name the file, and contain no
+// values of environment variables.
 func Read(path string) ([]Provider, error) {
 	info, err := os.Stat(path)
 	if err != nil {

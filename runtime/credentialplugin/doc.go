@@ -17,16 +17,16 @@
 // # The caller's duties
 //
 //  1. Call Check at the start, so that a missing program is found before the first pull.
-//  2. Let root alone write the configuration, the folder Dir and the programs: they run as the
-//     caller's user.
+//  2. Let only root write the configuration, the folder Dir and the programs, because the programs
+//     run as the caller's user.
 //
 // Find runs all plug-ins that match the image at the same time, and at most four processes of one
 // plug-in. No goroutine outlives the call. Answers are kept in memory as long as the
 // plug-in or its configuration says.
 //
-// A plug-in cannot harm the pull of other images: it has a minute, its answer has at most 1 MiB,
-// and its standard error is discarded. An answer that is not usable means no credentials. Answers,
-// standard error and the environment are in no error.
+// A plug-in cannot harm the pull of other images. It is killed after a minute, its answer has at most
+// 1 MiB, and its standard error is discarded. If an answer is unusable, the plug-in gives no
+// credentials. Errors contain no answer, no standard error and no environment.
 //
 // # Differences from the kubelet (1.36)
 //

@@ -19,7 +19,7 @@ type plugin struct {
 	places   []registry.Place // of MatchImages
 	dir      string
 	ran      func(provider string, took time.Duration, err error)
-	runs     chan struct{} // a place for each process
+	runs     chan struct{} // an element for each process; full with maxRuns
 
 	mu struct {
 		sync.Mutex
@@ -28,10 +28,10 @@ type plugin struct {
 	}
 }
 
-// cacheKey is the range of an answer: of is an image, a registry, or empty for all images.
+// cacheKey is the range of an answer. name is an image, a registry, or empty for all images.
 type cacheKey struct {
 	kind keyType
-	of   string
+	name string
 }
 
 // kept is an answer in the cache.
@@ -65,12 +65,12 @@ func (p *plugin) matches(image registry.Place) bool {
 // image share a run.
 func (p *plugin) find(ctx context.Context, image registry.Place) []runtime.ImageAuth {
 	for {
-		entries, running, mine := p.begin(image)
+		entries, running, mine := p.cachedOrFlight(image)
 		switch {
 		case running == nil:
 			return covering(entries, image)
 		case mine:
-			return covering(p.fly(ctx, running, image), image)
+			return covering(p.runFlight(ctx, running, image), image)
 		}
 		select {
 		case <-running.done:
@@ -83,9 +83,9 @@ func (p *plugin) find(ctx context.Context, image registry.Place) []runtime.Image
 	}
 }
 
-// begin returns the cached entries for an image, or the flight for the image. If mine is true, the
-// caller runs the flight. Otherwise the caller waits for the flight.
-func (p *plugin) begin(image registry.Place) (entries []entry, running *flight, mine bool) {
+// cachedOrFlight returns the cached entries for an image, or the flight for the image. If mine is true,
+// the caller runs the flight. Otherwise the caller waits for the flight.
+func (p *plugin) cachedOrFlight(image registry.Place) (entries []entry, running *flight, mine bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	now := time.Now()
@@ -108,9 +108,9 @@ func keysOf(image registry.Place) []cacheKey {
 	return []cacheKey{{keyImage, image.String()}, {keyRegistry, image.Host()}, {keyGlobal, ""}}
 }
 
-// fly runs the plug-in and ends the flight.
-func (p *plugin) fly(ctx context.Context, f *flight, image registry.Place) []entry {
-	a, err := p.ask(ctx, image.String())
+// runFlight runs the plug-in and ends the flight.
+func (p *plugin) runFlight(ctx context.Context, f *flight, image registry.Place) []entry {
+	a, err := p.request(ctx, image.String())
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	f.entries, f.abandoned = a.entries, err != nil && ctx.Err() != nil
@@ -132,8 +132,8 @@ func (p *plugin) fly(ctx context.Context, f *flight, image registry.Place) []ent
 	return f.entries
 }
 
-// ask runs the plug-in for an image.
-func (p *plugin) ask(ctx context.Context, image string) (a answer, err error) {
+// request runs the plug-in for an image, after a wait while maxRuns of its processes run.
+func (p *plugin) request(ctx context.Context, image string) (a answer, err error) {
 	began := time.Now()
 	limit, cancel := context.WithTimeoutCause(ctx, runPatience, errPatience)
 	defer cancel()

@@ -71,8 +71,8 @@ func (p *Plugins) Check() error {
 	return errors.Join(errs...)
 }
 
-// Find returns the credentials of all plug-ins that match the image, in the order of the plug-ins,
-// for each the closest match first. It fits runtime.Keyring. The failure of a plug-in is reported
+// Find returns the credentials of all plug-ins that match the image, in the order of the plug-ins. Of
+// the credentials of a plug-in, the closest match is first. Find fits runtime.Keyring. The failure of a plug-in is reported
 // to Options.Ran and is no error, because the image may be public. The only error is the cause of
 // ctx.
 func (p *Plugins) Find(ctx context.Context, _ *v1.Pod, image string) ([]runtime.ImageAuth, error) {

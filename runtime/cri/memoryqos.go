@@ -76,7 +76,8 @@ func (q *MemoryQoS) unifiedMemory(class v1.PodQOSClass, d podresources.Demand, n
 	return out
 }
 
-// throttling returns memory.high. Without throttling, the value removes an earlier one.
+// throttling returns memory.high. For a container without throttling the value is "max", which removes
+// an earlier limit.
 func (q *MemoryQoS) throttling(d podresources.Demand, n node) map[string]string {
 	if high := q.high(d, n); high > 0 {
 		return map[string]string{memoryHigh: strconv.FormatInt(high, 10)}

@@ -49,22 +49,22 @@ func (w *World) NoOverlap() error {
 	return errors.Join(errs...)
 }
 
-// Count returns the number of journal entries that match on. Dropped entries are not counted: see
-// Total.
-func (w *World) Count(on Target) int {
+// Count returns the number of journal entries that the target selects. Dropped entries are not
+// counted: see Total.
+func (w *World) Count(target Target) int {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	n := 0
 	for e := range w.mu.journal.all() {
-		if on.matches(e.Call) {
+		if target.matches(e.Call) {
 			n++
 		}
 	}
 	return n
 }
 
-// Before returns nil if the first entry that matches first precedes the first entry that matches
-// second. A missing entry is an error, and so is a journal with dropped entries.
+// Before returns nil if the earliest entry selected by first precedes the earliest entry selected by
+// second. Before fails if one of these entries is missing, or if the journal has dropped entries.
 func (w *World) Before(first, second Target) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()

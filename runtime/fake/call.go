@@ -8,8 +8,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// Op is the kind of a journal entry: a call of the runtime interface, which begins with a capital
-// letter, or an event.
+// Op is the kind of a journal entry: a call of the runtime interface, or an event. The kinds of calls
+// begin with a capital letter.
 type Op string
 
 // The calls.
@@ -47,8 +47,8 @@ const (
 	OpRebooted    Op = "rebooted"     // World.Reboot
 )
 
-// Call describes an incoming call. Fields that do not apply to the call are empty. If the call has
-// an unknown ID, the fields derived from the ID are empty.
+// Call describes an incoming call. Fields that do not apply to the call are empty. If the container
+// or sandbox of the call is unknown, the fields about it are empty.
 type Call struct {
 	Op        Op
 	UID       types.UID

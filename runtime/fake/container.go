@@ -92,7 +92,7 @@ func (r *Runtime) StartContainer(ctx context.Context, id runtime.ContainerID) er
 		var output []Line
 		switch {
 		case script.StartErr != nil:
-			script.Log = nil // the log is there, and empty
+			script.Log = nil // writeLog creates an empty file
 		case script.Output != nil:
 			output = script.Output(spec)
 		}

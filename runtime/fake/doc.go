@@ -6,7 +6,7 @@
 //
 //	synctest.Test(t, func(t *testing.T) {
 //		world, err := fake.NewWorld(fake.WorldOptions{})
-//		world.Script(fake.Target{Container: "web"}, fake.Exit(30*time.Second, 1)) // crashes after 30 s, always
+//		world.Script(fake.Target{Container: "web"}, fake.Exit(30*time.Second, 1)) // each instance crashes after 30 s
 //		rt, err := fake.New(fake.Options{World: world})
 //		world.Inject(fake.Fault{On: fake.Target{Op: fake.OpStartContainer}, Nth: 2, Err: errors.New("no")})
 //
@@ -20,8 +20,8 @@
 // # World and Runtime
 //
 // A World is the machine: records, processes, faults, journal. A Runtime is an agent's connection
-// to the World, and has the World's methods. To restart the agent, make a second Runtime over the
-// same World. To reboot the machine, call Reboot first.
+// to the World, and has the World's methods. A second Runtime over the same World simulates a restart
+// of the agent. With a call of Reboot before, it simulates a restart of the machine.
 //
 // # The caller's duties
 //
@@ -64,10 +64,10 @@
 //   - Stops are never slower than SIGKILL: the fake has no process that cannot be killed (use
 //     Fault.HangUntilCtx).
 //
-// Where runtime.Runtime leaves a choice, the fake takes the harder choice for the caller. List
-// reports only IDs, names, sandboxes and states. Pods without records are omitted. Without
-// WorldOptions.Echo, Watch gives no hints about the effects of calls. A missing record is
-// ErrNotFound.
+// Where runtime.Runtime allows several behaviours, the fake has the one that is hardest for the
+// caller. List reports only IDs, names, sandboxes and states, and omits pods without records. Without
+// WorldOptions.Echo, Watch gives no hints about the effects of calls. A call for a missing record
+// fails with ErrNotFound.
 //
 // NoOverlap covers all containers and takes no name, because a check with a misspelt name would
 // always pass.

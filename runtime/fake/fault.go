@@ -20,25 +20,24 @@ var ErrReplyLost = faults.ErrReplyLost
 // faults match a call, the fault injected first applies. The call first waits for Latency. Then the
 // call fails with Err or hangs, unless DoneButReplyLost is set.
 type Fault struct {
-	// On selects the calls. For a Lie, On selects the pods with a wrong status in the calls On.Op
-	// (if empty: both List and PodStatus).
+	// On selects the calls. For a Lie, the pod in On selects the pods with a wrong status, and On.Op
+	// is the call that returns the wrong status. An empty On.Op stands for both List and PodStatus.
 	On Target
-	// Match, if set, must also return true. Match is called with no lock held.
+	// Match, if set, must also return true for a call. Match is called with no lock held.
 	Match func(Call) bool
 
-	// Nth is the number of the only affected call, counting matching calls from 1. 0: every
-	// matching call.
+	// Nth is the number of the first affected call, counting matching calls from 1. Without Times it
+	// is the only affected call. Defaults to the first matching call.
 	Nth int
-	// Times is the total number of affected calls, from the first or the Nth on. 0: one if Nth is
-	// given, else all.
+	// Times is the number of affected calls. Defaults to 1 if Nth is set, otherwise to all.
 	Times int
 	// For is the duration of the fault. 0: until Clear.
 	For time.Duration
 
 	Err     error
 	Latency time.Duration
-	// HangUntilCtx: the call has no effect until its ctx ends and returns the error of ctx. A Watch
-	// yields nothing until ctx ends or Clear is called, like a stream without a server.
+	// HangUntilCtx: the call has no effect, waits for the end of its ctx and returns the error of ctx.
+	// A Watch yields nothing until ctx ends or Clear is called, like a stream without a server.
 	HangUntilCtx bool
 	// DoneButReplyLost: the call takes effect and fails afterwards with Err, with ErrReplyLost, or
 	// by hanging.
@@ -71,7 +70,7 @@ func (w *World) Inject(f Fault) (*Injected, error) {
 		in.strikes.Until = time.Now().Add(f.For)
 	}
 	if f.Lie == Stale {
-		in.stale = slices.DeleteFunc(w.fullStatuses(), func(st *runtime.PodStatus) bool { return !in.about(st) })
+		in.stale = slices.DeleteFunc(w.fullStatuses(), func(st *runtime.PodStatus) bool { return !in.selects(st) })
 	}
 	w.mu.faults = append(w.mu.faults, in)
 	return in, nil
@@ -115,7 +114,7 @@ func (in *Injected) Hits() int {
 	return in.strikes.Hits()
 }
 
-// strike returns the fault that applies to the call; nil: none. The faults are checked without a
+// strike returns the fault that applies to the call, or nil. The faults are checked without a
 // lock, because Match is the caller's function.
 func (w *World) strike(call Call) *Injected {
 	w.mu.Lock()

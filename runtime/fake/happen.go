@@ -28,8 +28,9 @@ func (w *World) Kill(uid types.UID, name string, code int32) error {
 	return nil
 }
 
-// Replace restarts a container like a program other than the agent. The newest running instance is
-// killed. A new instance with the next RestartCount and a new log file runs in the same sandbox.
+// Replace simulates a restart of a container by a program other than the agent. The newest running
+// instance is killed. A new instance with the next RestartCount and a new log file runs in the same
+// sandbox.
 // The error is ErrNotFound if no instance runs.
 func (w *World) Replace(uid types.UID, name string) (runtime.ContainerID, error) {
 	c, err := w.replace(uid, name)
@@ -116,7 +117,7 @@ func (w *World) SandboxLosesIP(uid types.UID) error {
 	return nil
 }
 
-// Reboot reboots the machine in no time. Afterwards no sandbox is ready. Running containers have
+// Reboot reboots the machine, and takes no time. Afterwards no sandbox is ready. Running containers have
 // exited with code 255 and reason "Unknown" (as containerd reports). Created containers are still
 // created. Watch streams break. The caller drops the Runtime and makes a new Runtime.
 func (w *World) Reboot() {

@@ -25,8 +25,8 @@ type Entry struct {
 	Took time.Duration
 	// Err is the returned error.
 	Err error
-	// Done: the call took effect at DoneAt, even if the call failed or has not returned. Events
-	// have neither field.
+	// Done: the call took effect at DoneAt, even if the call failed or has not returned. In entries
+	// of events both fields are zero.
 	Done   bool
 	DoneAt time.Duration
 }
@@ -77,11 +77,11 @@ type Journal []Entry
 // String prints one line per entry.
 func (j Journal) String() string { return faults.Lines(j) }
 
-// Of returns the entries that match on.
-func (j Journal) Of(on Target) Journal {
+// Of returns the entries that the target selects.
+func (j Journal) Of(target Target) Journal {
 	var out Journal
 	for _, e := range j {
-		if on.matches(e.Call) {
+		if target.matches(e.Call) {
 			out = append(out, e)
 		}
 	}

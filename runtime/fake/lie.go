@@ -27,8 +27,8 @@ const (
 
 func (in *Injected) lies() bool { return in != nil && in.f.Lie != 0 }
 
-// about reports whether the fault selects the pod.
-func (in *Injected) about(st *runtime.PodStatus) bool {
+// selects reports whether the fault selects the pod.
+func (in *Injected) selects(st *runtime.PodStatus) bool {
 	return Target{UID: in.f.On.UID, Pod: in.f.On.Pod}.matches(Call{UID: st.UID, Pod: st.Name})
 }
 
@@ -36,24 +36,24 @@ func (in *Injected) about(st *runtime.PodStatus) bool {
 func (in *Injected) distort(truth []*runtime.PodStatus) []*runtime.PodStatus {
 	switch in.f.Lie {
 	case Omit:
-		return slices.DeleteFunc(truth, in.about)
+		return slices.DeleteFunc(truth, in.selects)
 	case Stale:
-		truth = slices.DeleteFunc(truth, in.about)
+		truth = slices.DeleteFunc(truth, in.selects)
 		for _, st := range in.stale {
 			truth = append(truth, copyStatus(st))
 		}
 	case DuplicateSandbox:
 		for _, st := range truth {
-			if in.about(st) && len(st.Sandboxes) > 0 {
-				st.Sandboxes = slices.Insert(st.Sandboxes, 0, double(st.Sandboxes[0]))
+			if in.selects(st) && len(st.Sandboxes) > 0 {
+				st.Sandboxes = slices.Insert(st.Sandboxes, 0, inventedSandbox(st.Sandboxes[0]))
 			}
 		}
 	}
 	return truth
 }
 
-// double returns a sandbox that does not exist.
-func double(s runtime.SandboxStatus) runtime.SandboxStatus {
+// inventedSandbox returns a ready sandbox that is newer than s and does not exist.
+func inventedSandbox(s runtime.SandboxStatus) runtime.SandboxStatus {
 	s.ID += "-double"
 	s.Ready = true
 	s.CreatedAt = s.CreatedAt.Add(time.Nanosecond)

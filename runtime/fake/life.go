@@ -24,12 +24,12 @@ func (w *World) run(c *container) {
 		}
 	}
 	if c.script.ExitAfter > 0 && c.script.ExitAfter < Never {
-		w.head(c, c.script.ExitAfter, c.script.ExitCode, c.script.Reason)
+		w.planExit(c, c.script.ExitAfter, c.script.ExitCode, c.script.Reason)
 	}
 }
 
-// head plans the exit of c after d, unless an earlier exit is planned.
-func (w *World) head(c *container, d time.Duration, code int32, reason string) {
+// planExit plans the exit of c after d, unless an earlier exit is planned.
+func (w *World) planExit(c *container, d time.Duration, code int32, reason string) {
 	at := time.Now().Add(d)
 	if w.mu.closed || c.timer != nil && !at.Before(c.exitAt) {
 		return
@@ -40,7 +40,7 @@ func (w *World) head(c *container, d time.Duration, code int32, reason string) {
 	t = time.AfterFunc(d, func() {
 		w.mu.Lock()
 		defer w.mu.Unlock()
-		if c.timer != t { // disarm came too late for the timer
+		if c.timer != t { // the timer fired before disarm stopped it
 			return
 		}
 		w.exit(c, c.exitCode, c.exitReason)
@@ -56,7 +56,7 @@ func (c *container) disarm() {
 	}
 }
 
-// terminate delivers SIGTERM, once.
+// terminate delivers SIGTERM. Further calls have no effect.
 func (w *World) terminate(c *container) {
 	if c.terminating {
 		return
@@ -67,7 +67,7 @@ func (w *World) terminate(c *container) {
 	case c.script.TermAfter <= 0:
 		w.exit(c, c.script.TermCode, "")
 	case c.script.TermAfter < Never:
-		w.head(c, c.script.TermAfter, c.script.TermCode, "")
+		w.planExit(c, c.script.TermAfter, c.script.TermCode, "")
 	}
 }
 

@@ -20,8 +20,8 @@ type Options struct {
 	World *World
 
 	// Check is called by CheckPod, RunSandbox and CreateContainer for each pod. A refusal is a
-	// *runtime.UnsupportedError. Check is called with no lock held, by several goroutines, never
-	// with nil. Defaults to accepting every pod.
+	// *runtime.UnsupportedError. Check is called with no lock held, by several goroutines. The pod is
+	// never nil. Defaults to accepting every pod.
 	Check func(pod *v1.Pod) error
 }
 
@@ -30,8 +30,8 @@ type WorldOptions struct {
 	// Name is the Runtime of every container ID. Defaults to "fake".
 	Name string
 
-	// PodCIDR has the IPv4 addresses of pods. Each World of a simulated cluster has its own. Defaults to
-	// 10.88.0.0/16.
+	// PodCIDR has the IPv4 addresses of pods. Each World of a simulated cluster needs a network of its
+	// own. Defaults to 10.88.0.0/16.
 	PodCIDR netip.Prefix
 
 	// Latency returns the time before a call takes effect. If ctx ends before, the call fails without

@@ -24,7 +24,7 @@ const (
 // server: the container runs until a stop, and exits with code 0 at SIGTERM.
 type Script struct {
 	// StartErr is the error of StartContainer. The container is exited afterwards, with
-	// runtime.ReasonStartError. As with containerd, its log is there, and empty.
+	// runtime.ReasonStartError. As with containerd, its log file exists and is empty.
 	StartErr error
 
 	// ExitAfter is the time from the start to the container's own exit. 0: never.
@@ -82,11 +82,11 @@ func OOM(d time.Duration) Script {
 	return Script{ExitAfter: max(d, AtOnce), ExitCode: 137, Reason: runtime.ReasonOOMKilled}
 }
 
-// Script sets the scripts of the containers that on selects, from their next start on. The first
-// script is for RestartCount 0, the second for 1, and so on. The last script is also for all later
-// starts. The latest matching call applies. on.Op is ignored. A call without scripts removes all
-// scripts.
-func (w *World) Script(on Target, scripts ...Script) {
+// Script sets the scripts of the containers that the target selects, from their next start on. The
+// first script is for RestartCount 0, the second for 1, and so on. The last script is also for all
+// later starts. If several calls of Script select a container, the latest applies. Target.Op is
+// ignored. A call without scripts removes the scripts of all targets.
+func (w *World) Script(target Target, scripts ...Script) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if len(scripts) == 0 {
@@ -97,8 +97,8 @@ func (w *World) Script(on Target, scripts ...Script) {
 	for i := range scripts {
 		kept[i] = &scripts[i]
 	}
-	on.Op = ""
-	w.mu.scripts = append(w.mu.scripts, scripted{on, kept})
+	target.Op = ""
+	w.mu.scripts = append(w.mu.scripts, scripted{target, kept})
 }
 
 // scripted is a call of World.Script. Containers share the scripts, which are never written.

@@ -19,7 +19,7 @@ import (
 )
 
 // World is a machine with its sandboxes and containers: the records and processes of a backend. A
-// World outlives the Runtimes over the World. All methods are safe for concurrent use.
+// World outlives its Runtimes. All methods are safe for concurrent use.
 type World struct {
 	opts   WorldOptions // complete, never written
 	born   time.Time
@@ -129,8 +129,8 @@ func (w *World) podFor(uid types.UID, namespace, name string) *pod {
 	return p
 }
 
-// forget drops the record of a pod that has no other records.
-func (w *World) forget(p *pod) {
+// dropIfEmpty drops the record of a pod that has neither a sandbox nor a container.
+func (w *World) dropIfEmpty(p *pod) {
 	if len(p.sandboxes)+len(p.containers) > 0 || w.mu.pods[p.uid] != p {
 		return
 	}
@@ -143,7 +143,7 @@ func (w *World) forget(p *pod) {
 func (w *World) dropContainer(c *container) {
 	delete(w.mu.containers, c.id)
 	c.pod.containers = slices.DeleteFunc(c.pod.containers, func(other *container) bool { return other == c })
-	w.forget(c.pod)
+	w.dropIfEmpty(c.pod)
 }
 
 func (w *World) dropSandbox(s *sandbox) {
@@ -154,14 +154,14 @@ func (w *World) dropSandbox(s *sandbox) {
 	}
 	delete(w.mu.sandboxes, s.id)
 	s.pod.sandboxes = slices.DeleteFunc(s.pod.sandboxes, func(other *sandbox) bool { return other == s })
-	w.forget(s.pod)
+	w.dropIfEmpty(s.pod)
 }
 
 // nodeIP is the address of pods on the host's network.
 const nodeIP = "192.0.2.1"
 
-// nextIP returns the addresses of PodCIDR in turn, without the first. The second round skips the
-// addresses in use, as long as there are others.
+// nextIP returns the addresses of PodCIDR in turn. The first address, which is that of the network,
+// is left out. After the first round, nextIP skips addresses in use, unless all are in use.
 func (w *World) nextIP() string {
 	network := w.opts.PodCIDR.Addr().As4()
 	first, size := binary.BigEndian.Uint32(network[:]), uint32(1)<<(32-w.opts.PodCIDR.Bits())-1

@@ -20,7 +20,7 @@ type Behaviour struct {
 	// CannotStart: the program does not exist. All other fields are ignored.
 	CannotStart bool
 
-	// Print, PrintErr, PrintEnv and PrintDir are printed in this order, one line each.
+	// The process prints Print, PrintErr, PrintEnv and PrintDir in this order. Each value is a line.
 	Print    []string // to stdout
 	PrintErr []string // to stderr
 	PrintEnv []string // "NAME=value" of these variables, to stdout; unset: "NAME="

@@ -252,7 +252,7 @@ func (b *bench) reopen(meanwhile func()) {
 	require.NotNil(b, b.rt, "Subject.Reopen must return a runtime")
 }
 
-// gone reports whether err is a valid result of a Stop or Remove for a missing object.
+// gone reports whether a Stop or Remove of a missing object may return err.
 func gone(err error) bool { return err == nil || errors.Is(err, runtime.ErrNotFound) }
 
 // cleanUp removes all objects of the case, using only the results of List, as an agent does for

@@ -33,9 +33,9 @@ func together(fs ...func() error) error {
 	return errors.Join(errs...)
 }
 
-// life takes a container through its whole life. It does not call require, because it runs in other
-// goroutines than the case.
-func (b *bench) life(ctx context.Context, sb runtime.SandboxID, spec runtime.ContainerSpec) error {
+// runLife creates, starts, stops and removes a container. It does not call require, because only the
+// goroutine of the case may end the case.
+func (b *bench) runLife(ctx context.Context, sb runtime.SandboxID, spec runtime.ContainerSpec) error {
 	id, err := b.rt.CreateContainer(ctx, sb, spec)
 	if err != nil {
 		return fmt.Errorf("create %s: %w", spec.Name, err)
@@ -61,8 +61,8 @@ func (b *bench) life(ctx context.Context, sb runtime.SandboxID, spec runtime.Con
 	return nil
 }
 
-// watchOver calls List continuously until end is called. end returns the first broken rule.
-func (b *bench) watchOver() (end func() error) {
+// listContinuously calls List again and again until end is called. end returns the first error of List.
+func (b *bench) listContinuously() (end func() error) {
 	ctx, cancel := context.WithCancel(b.Context())
 	var wg sync.WaitGroup
 	var err error
@@ -84,7 +84,7 @@ func (b *bench) watchOver() (end func() error) {
 
 func concurrentPods(b *bench) {
 	ctx := b.Context()
-	end := b.watchOver()
+	end := b.listContinuously()
 	var fs []func() error
 	for range 6 {
 		p := b.pod("main")
@@ -94,7 +94,7 @@ func concurrentPods(b *bench) {
 			if err != nil {
 				return fmt.Errorf("sandbox: %w", err)
 			}
-			if err := b.life(ctx, sb, spec); err != nil {
+			if err := b.runLife(ctx, sb, spec); err != nil {
 				return err
 			}
 			return errors.Join(b.rt.StopSandbox(ctx, sb), b.rt.RemoveSandbox(ctx, sb))
@@ -111,11 +111,11 @@ func concurrentContainersOfOnePod(b *bench) {
 	p := b.pod(append(names, "stays")...)
 	sb := b.sandbox(p, 0)
 	stays := b.run(p, sb, "stays", 0, Behaviour{})
-	end := b.watchOver()
+	end := b.listContinuously()
 	var fs []func() error
 	for _, name := range names {
 		spec := b.spec(p, name, 0, Behaviour{})
-		fs = append(fs, func() error { return b.life(b.Context(), sb, spec) })
+		fs = append(fs, func() error { return b.runLife(b.Context(), sb, spec) })
 	}
 	failed, listFailed := together(fs...), end()
 	require.NoError(b, failed, ruleConcurrent)

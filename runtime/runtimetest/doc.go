@@ -39,7 +39,8 @@
 //
 // Cases about an optional ability run only if the value implements the ability: runtime.Watcher,
 // Execer, Checker, Streamer, stats.Reader, Images, Updater, or MemoryMeter. Otherwise the case is
-// skipped, which go test -v shows. If a wrapper must not hide an ability, check it:
+// skipped, which go test -v shows. If a wrapper around a backend could hide an ability, let your test
+// check the wrapper:
 //
 //	if _, ok := subject.Runtime.(runtime.Watcher); !ok { t.Error("…") }
 //
@@ -54,7 +55,8 @@
 //  3. Subject.Reopen simulates "kill -9" of the agent: it drops the old value without closing it,
 //     and makes a new value over the same state.
 //  4. For a backend in virtual time, set Harness.Bubble to synctest.Test.
-//  5. For a runtime.Images set Subject.Images. For a runtime.Checker set Harness.Refused.
+//  5. For a backend with runtime.Images, set Subject.Images. With runtime.Checker, set
+//     Harness.Refused.
 //  6. For slow backends raise Harness.Unit and Patience. Patience delays failing cases only.
 //
 // The suite starts goroutines within a case only, and waits for their ends. At its end, a case

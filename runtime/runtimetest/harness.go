@@ -22,7 +22,9 @@ type Harness struct {
 	// call of f.
 	Bubble func(t *testing.T, f func(t *testing.T))
 
-	// Unit is the typical duration of an unhurried action of a container. Defaults to 100 ms.
+	// Unit is the unit of time of the cases: their containers sleep, and exit, after a few units.
+	// Raise Unit if the backend takes longer than a unit to start or stop a container. Defaults to
+	// 100 ms.
 	Unit time.Duration
 
 	// Patience is the longest wait for an expected event, and the tolerance of a deadline. Only

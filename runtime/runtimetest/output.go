@@ -107,7 +107,7 @@ func logOfAnUnfinishedLine(b *bench) {
 	require.Equal(b, []string{"one", "end"}, output(lines, "stdout"), "%s: what a process prints last without a newline is kept", ruleLog)
 }
 
-// logGoesOnAfterReopen: the writer of the log outlives the agent.
+// logGoesOnAfterReopen checks that the writer of the log outlives the agent.
 func logGoesOnAfterReopen(b *bench) {
 	p := b.pod("main")
 	sb := b.sandbox(p, 0)

@@ -153,7 +153,8 @@ func cancelledStopIsResumable(b *bench) {
 	require.EqualValues(b, 137, b.mustState(p, id, runtime.StateExited, ruleStop).ExitCode, ruleGrace)
 }
 
-// stopSeesOwnExit: if a container exits by itself during its grace period, the exit is its own.
+// stopSeesOwnExit checks the status of a container that exits by itself during its grace period: the
+// exit code is the container's own.
 func stopSeesOwnExit(b *bench) {
 	p := b.pod("main")
 	sb := b.sandbox(p, 0)

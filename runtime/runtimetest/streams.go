@@ -92,8 +92,8 @@ func streamsThatCannotBe(b *bench) {
 	require.ErrorIs(b, err, runtime.ErrNotFound, ruleNotFound)
 }
 
-// images returns the Images of the backend. It skips the case without the ability, or if the
-// harness lacks a wanted image.
+// images returns the Images of the backend. It skips the case if the backend has no Images, or if the
+// harness has not named a wanted image.
 func (b *bench) images(wanted ...string) runtime.Images {
 	i, ok := b.rt.(runtime.Images)
 	if !ok {

@@ -113,8 +113,8 @@ func (s *Store) saving(chain, key []byte, now time.Time) []func() error {
 	}
 }
 
-// kept is the number of pairs on the disk.
-const kept = 2
+// keptPairs is the number of the newest pairs that stay on the disk.
+const keptPairs = 2
 
 // prune removes all but the newest pairs. The current pair always stays, because the clock may have
 // been set back since the pair was saved.
@@ -129,7 +129,7 @@ func (s *Store) prune() error {
 	}
 	slices.SortFunc(all, func(a, b string) int { return strings.Compare(b, a) })
 	for i, path := range all {
-		if i < kept || filepath.Base(path) == filepath.Base(current) {
+		if i < keptPairs || filepath.Base(path) == filepath.Base(current) {
 			continue
 		}
 		if err := ignoreMissing(os.Remove(path)); err != nil {

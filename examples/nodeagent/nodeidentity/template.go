@@ -24,11 +24,11 @@ func ClientTemplate(node string) Template {
 	return Template{CommonName: "system:node:" + node, Organization: "system:nodes"}
 }
 
-// ServingTemplate returns the content of a node's serving certificate. The result is false without
-// an address, because no signer issues such a certificate. A host name in the form of an address
-// counts as an address.
-func ServingTemplate(node string, addresses []v1.NodeAddress) (Template, bool) {
-	t := ClientTemplate(node)
+// ServingTemplate returns the content of a node's serving certificate. ok is false if the node has no
+// IP address, because no signer issues a certificate without an address. A host name in the form of an
+// IP address counts as an address.
+func ServingTemplate(node string, addresses []v1.NodeAddress) (t Template, ok bool) {
+	t = ClientTemplate(node)
 	for _, a := range addresses {
 		switch ip := net.ParseIP(a.Address); {
 		case a.Address == "":

@@ -103,7 +103,7 @@ func (g *generator) deadline(string) string {
 	return ""
 }
 
-// deleteMirror: a user deletes the mirror pod of a static pod.
+// deleteMirror adds a step in which a user deletes the mirror pod of a static pod.
 func (g *generator) deleteMirror() {
 	if name, s := g.anyPod(); s.static {
 		g.try(pick(g, "delete-mirror ", "evict-mirror ") + name)

@@ -47,7 +47,7 @@ func (p *player) debug(name, container string) error {
 	})
 }
 
-// ephemeral: an ephemeral container is started once.
+// ephemeral checks that an ephemeral container is started once.
 func (c *checker) ephemeral() {
 	manifests, first := c.manifests(), make(map[string]string)
 	for _, i := range c.instances {

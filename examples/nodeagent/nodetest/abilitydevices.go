@@ -105,7 +105,7 @@ func (d *disk) note(device string, what VolumeAct) error {
 	return d.add(volumemanager.Place{Inner: device}, what, nil, nil)
 }
 
-// devices: a shared volume is staged while a pod has it.
+// devices checks that a shared volume is staged while a pod has it.
 func (c *checker) devices() {
 	staged, users := make(map[string]bool), make(map[podVolume]bool)
 	for _, e := range c.h.Volumes {
@@ -210,8 +210,8 @@ func ownerOf(pod *v1.Pod) (user *int64) {
 	return user
 }
 
-// owned: a volume is set up for the common user of its pod's containers, according to a manifest of
-// the pod.
+// owned checks that a volume is set up for the common user of its pod's containers, according to a
+// manifest of the pod.
 func (c *checker) owned() {
 	manifests := c.manifests()
 	for _, e := range c.h.Volumes {

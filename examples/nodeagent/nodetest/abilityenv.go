@@ -141,7 +141,7 @@ func (p *peace) keysLacking(c *v1.Container) (all []lack) {
 	return all
 }
 
-// missesKey: the status of a container with a missing key names the key.
+// missesKey checks that the status of a container with a missing key names the key.
 func (p *peace) missesKey(c *v1.Container, shown *v1.ContainerStatus, since, now time.Duration) error {
 	if len(p.imagesLacking(c)) > 0 {
 		return nil // it may say that instead

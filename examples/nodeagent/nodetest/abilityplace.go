@@ -57,7 +57,7 @@ func (g *generator) foreign() string {
 	return " os=windows"
 }
 
-// foreigners: no container of a pod of another operating system is started.
+// foreigners checks that no container of a pod of another operating system is started.
 func (c *checker) foreigners() {
 	manifests := c.manifests()
 	for _, i := range c.instances {

@@ -70,8 +70,8 @@ func ofAgent(c v1.PodCondition) bool {
 	return c.Type == v1.PodInitialized || c.Type == v1.PodReady || c.Type == v1.ContainersReady || c.Type == v1.PodReadyToStartContainers
 }
 
-// heardInFull: the API server has the agent's status of a pod that has not ended. The server keeps
-// its own start time, and the ends of init containers that run again in a new sandbox.
+// heardInFull checks that the API server has the agent's status of a pod that has not ended. The
+// server keeps its own start time, and the ends of init containers that run again in a new sandbox.
 func heardInFull(stored, status *v1.PodStatus) error {
 	theirs, ours := stored.DeepCopy(), status.DeepCopy()
 	for _, s := range []*v1.PodStatus{theirs, ours} {

@@ -290,7 +290,7 @@ func (r *imaged) ImagesInUse(ctx context.Context) (names []string, err error) {
 // ImageFS implements imagegc.DiskUsage.
 func (*imaged) ImageFS(context.Context) (capacity, available uint64, err error) { return 100, 0, nil }
 
-// uncollected: after the end of all pods no image is left.
+// uncollected checks that after the end of all pods no image is left.
 func (p *player) uncollected() (errs []error) {
 	if p.depot == nil {
 		return nil

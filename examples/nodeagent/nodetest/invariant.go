@@ -265,9 +265,9 @@ func (c *checker) unwantedStarts() {
 	}
 }
 
-// cameBack: a pod that was to end, and came back or changed its manifest, does not start before its
-// earlier instances have ended. An agent that is newer than the change, or had not begun to work on
-// the pod, adopts the instances that it finds.
+// cameBack checks the start of a pod that was to end, and then came back or changed its manifest:
+// the pod does not start before its earlier instances have ended. An agent that is newer than the
+// change, or had not begun to work on the pod, adopts the instances that it finds.
 func (c *checker) cameBack(i *instance, before, now span) {
 	if !now.static || i.called <= now.from || c.agentBetween(before.last-soon, i.called) || c.wasBlind(i.uid, now.from) {
 		return
@@ -280,7 +280,7 @@ func (c *checker) cameBack(i *instance, before, now span) {
 	}
 }
 
-// volumes: a container has its volumes from its start to its end.
+// volumes checks that a container has its volumes from its start to its end.
 func (c *checker) volumes() {
 	type key struct {
 		uid    types.UID

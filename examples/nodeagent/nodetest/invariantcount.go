@@ -28,8 +28,8 @@ type tally struct {
 	at       time.Duration
 }
 
-// counts: a restart count never decreases within a life, and no two instances that ran have the
-// same count.
+// counts checks that a restart count never decreases within a life, and no two instances that ran
+// have the same count.
 func (c *checker) counts() {
 	last := make(map[counting]tally)
 	counted := make(map[counting]map[int32]string)
@@ -65,9 +65,9 @@ func (c *checker) counts() {
 	}
 }
 
-// isOfLifeBefore: the instance began at the instant at which a source began another life of its pod,
-// and was started for the earlier life: it ended or was being stopped at that instant, or its sandbox
-// is that of the earlier life.
+// isOfLifeBefore reports whether the instance began at the instant at which a source began another
+// life of its pod, and was started for the earlier life: it ended or was being stopped at that
+// instant, or its sandbox is that of the earlier life.
 func (c *checker) isOfLifeBefore(i *instance) bool {
 	span, n := c.spanAt(i.uid, i.began())
 	if n <= 0 || i.began() != span.from {
@@ -85,8 +85,8 @@ func (c *checker) isOfLifeBefore(i *instance) bool {
 	return !i.running && i.exited == span.from || sandbox < span.from
 }
 
-// unheard: an earlier agent never published the count to the API server, and a fault or the agent
-// removed the records with the count. The next agent then reports an earlier instance.
+// unheard reports whether an earlier agent never published the count to the API server, and a fault
+// or the agent removed the records with the count. The next agent then reports an earlier instance.
 func (c *checker) unheard(before tally, now Published) bool {
 	uid := now.Pod.UID
 	removed := slices.ContainsFunc(c.h.Calls, func(e fake.Entry) bool { // by a restart of all containers
@@ -95,7 +95,7 @@ func (c *checker) unheard(before tally, now Published) bool {
 	return (before.instance.recordsLost || removed) && !c.isStatic(uid) && c.agentBetween(before.at, now.At) && !c.patched(uid, before.at, now.At)
 }
 
-// patched: the API server accepted a status that was sent in that time.
+// patched reports whether the API server accepted a status that was sent in that time.
 func (c *checker) patched(uid types.UID, from, to time.Duration) bool {
 	for _, r := range c.h.Requests {
 		if r.Pod.UID == uid && r.Request == statusmanager.RequestPatch && r.Err == nil && r.At >= from && r.At < to {
@@ -105,10 +105,10 @@ func (c *checker) patched(uid types.UID, from, to time.Duration) bool {
 	return false
 }
 
-// counter: after an instance of a static pod was unheeded, and removed at its start, each agent
-// counts by itself. The records of later instances do not show whether the container was restarted:
-// an agent that has seen the unheeded instance counts it, and the next agent, which has only the
-// records, does not.
+// counter returns the number of the agent whose count of restarts applies at a time, or 0 if all
+// agents have the same count. Agents count differently after an instance of a static pod was unheeded
+// and removed at its start: an agent that has seen this instance counts it. The next agent has only
+// the records of later instances, and does not count it.
 func (c *checker) counter(uid types.UID, name string, at time.Duration) (agent int) {
 	if !c.isStatic(uid) || !slices.ContainsFunc(c.instances, func(i *instance) bool {
 		return i.uid == uid && i.name == name && i.started <= at && c.unheeded(i)

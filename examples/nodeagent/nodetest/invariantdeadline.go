@@ -14,8 +14,8 @@ import (
 // reasonDeadline is the kubelet's reason of a pod that has exceeded its deadline.
 const reasonDeadline = "DeadlineExceeded"
 
-// deadlines: no pod exceeds a deadline before the shortest deadline of its manifests has passed
-// since the first submission of the pod to an agent. The start time has whole seconds.
+// deadlines checks that no pod exceeds a deadline before the shortest deadline of its manifests has
+// passed since the first submission of the pod to an agent. The start time has whole seconds.
 func (c *checker) deadlines() {
 	manifests := c.manifests()
 	for _, s := range c.h.Statuses {
@@ -37,8 +37,8 @@ func (c *checker) deadlines() {
 	}
 }
 
-// inTime: a settled pod that has not ended has not exceeded its deadline for longer than its end
-// takes.
+// inTime checks that a settled pod that has not ended has exceeded its deadline at most by the time
+// that its end takes.
 func inTime(pod *v1.Pod, status *v1.PodStatus, now time.Time) error {
 	if pod.Spec.ActiveDeadlineSeconds == nil || status.StartTime == nil {
 		return nil
@@ -53,8 +53,8 @@ func inTime(pod *v1.Pod, status *v1.PodStatus, now time.Time) error {
 	return nil
 }
 
-// resized: running containers of a settled pod have the cpu and memory of the pod's spec, according
-// to the runtime and to the status, and no resize is pending.
+// resized checks that running containers of a settled pod have the cpu and memory of the pod's
+// spec, according to the runtime and to the status, and no resize is pending.
 func resized(pod *v1.Pod, status *v1.PodStatus, truth *runtime.PodStatus) error {
 	for i := range pod.Spec.Containers {
 		c := &pod.Spec.Containers[i]

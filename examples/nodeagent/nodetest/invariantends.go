@@ -10,9 +10,9 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// endsKept: once an agent has published the end of an instance of a container, each later status of
-// the agent in the same life of the pod shows an end of the container, that end or a later end. The
-// last statuses of an earlier life may be published when the next life has begun.
+// endsKept checks that once an agent has published the end of an instance of a container, each
+// later status of the agent in the same life of the pod shows an end of the container, that end or
+// a later end. The last statuses of an earlier life may be published when the next life has begun.
 func (c *checker) endsKept() {
 	type place struct {
 		uid  types.UID
@@ -40,8 +40,8 @@ func (c *checker) endsKept() {
 	}
 }
 
-// origin returns the instance that the agent started and whose place i has taken without the agent;
-// i itself if the agent started i. Both are of the same life of the pod.
+// origin returns i if the agent started i. If another program started i in place of an instance of the
+// agent, origin returns that instance. Both instances belong to the same life of the pod.
 func (c *checker) origin(i *instance) *instance {
 	origin := i
 	for _, other := range c.instances {

@@ -8,9 +8,9 @@ import (
 	v1 "k8s.io/api/core/v1"
 )
 
-// images: no image is removed while a container has it or is being created with it. No container is
-// created without its image. No present image is pulled, unless the pull policy of a pod requires a
-// pull.
+// images checks that no image is removed while a container has it or is being created with it. No
+// container is created without its image. No present image is pulled, unless the pull policy of a
+// pod requires a pull.
 func (c *checker) images() {
 	manifests := c.manifests()
 	always := func(image string) bool {

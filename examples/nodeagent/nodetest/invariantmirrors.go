@@ -37,8 +37,8 @@ func (r *recorder) mirror(name string, what MirrorChange) {
 // of the manifest before, and replaces it for a cause from before the creation.
 const mirrorInFlight = 15 * time.Second
 
-// mirrors: a mirror pod is created again only after a change of its static pod, after a deletion by
-// a user, or by another agent. A status is no cause.
+// mirrors checks that a mirror pod is created again only after a change of its static pod, after a
+// deletion by a user, or by another agent. A status is no cause.
 func (c *checker) mirrors() { c.mirrorsSince(mirrorInFlight) }
 
 // mirrors is checker.mirrors for requests that take no time.

@@ -17,9 +17,10 @@ import (
 	"github.com/keelson-dev/keelson/runtime/fake"
 )
 
-// order: no regular container is started while an init container of its pod runs that must complete
-// first according to every manifest of the pod. An init container missing from the latest manifest
-// is stopped beside the starts of the others. Starts by injected faults do not count.
+// order checks that no regular container is started while an init container of its pod runs that
+// must complete first according to every manifest of the pod. An init container missing from the
+// latest manifest is stopped beside the starts of the others. Starts by injected faults do not
+// count.
 func (c *checker) order() {
 	manifests := c.manifests()
 	group := func(i *instance) runtime.Group {
@@ -63,10 +64,10 @@ func (c *checker) manifests() map[types.UID][]*v1.Pod {
 	return manifests
 }
 
-// sidecars: no regular container is made while a sidecar is down, as far as the agent must have
-// known at the time of its plan, or before the sidecar has passed its startup probe. An exception:
-// a container that was stopped for a restart and has ended for good is started, see package
-// runtime. Starts by injected faults do not count.
+// sidecars checks that no regular container is made while a sidecar is down, as far as the agent
+// must have known at the time of its plan, or before the sidecar has passed its startup probe. An
+// exception: a container that was stopped for a restart and has ended for good is started, see
+// package runtime. Starts by injected faults do not count.
 func (c *checker) sidecars() {
 	made := make(map[string]int)    // the journal's entries of the agent's creations
 	stopped := make(map[string]int) // the journal's first entries of the stops

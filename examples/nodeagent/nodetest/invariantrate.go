@@ -16,7 +16,7 @@ const callsOfLife = 40
 // instant, if calls take no time.
 const mostCalls = 100
 
-// rates: no loop calls the runtime without pauses. Cancelled calls count, too.
+// rates checks that no loop calls the runtime without pauses. Cancelled calls count, too.
 func (c *checker) rates() {
 	recent, told := make(map[types.UID][]time.Duration), make(map[types.UID]bool)
 	for _, e := range c.h.Calls {

@@ -10,8 +10,9 @@ import (
 	"github.com/keelson-dev/keelson/internal/podfacts"
 )
 
-// readiness: ContainersReady is False if a container of the status is not ready, and True if all
-// are ready. Otherwise clients would disagree, depending on the field they read.
+// readiness checks that ContainersReady is False if a container of the status is not ready, and
+// True if all are ready. Otherwise a client that reads the condition and a client that reads the
+// containers would disagree.
 func (c *checker) readiness() {
 	for _, s := range c.h.Statuses {
 		said := conditionOf(&s.Status, v1.ContainersReady)

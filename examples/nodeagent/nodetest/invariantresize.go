@@ -14,9 +14,9 @@ import (
 	"github.com/keelson-dev/keelson/runtime/fake"
 )
 
-// resizes: if a status shows allocated resources that a running container does not have yet, the
-// status also shows the resize in progress. Otherwise a client that waits for the resize would take
-// it as finished, with the old resources (kubernetes, [Conformance] Pod InPlace Resize).
+// resizes checks that if a status shows allocated resources that a running container does not have
+// yet, the status also shows the resize in progress. Otherwise a client that waits for the resize
+// would take it as finished, with the old resources (kubernetes, [Conformance] Pod InPlace Resize).
 func (c *checker) resizes() {
 	for _, s := range c.h.Statuses {
 		life, _ := c.spanAt(s.Pod.UID, s.At)

@@ -149,8 +149,9 @@ func (c *checker) nothingRuns(uid types.UID, at time.Duration, what string) {
 	}
 }
 
-// deletions: an agent removes a pod from the API server only after a client has deleted the pod. Its
-// end is then known there, no container runs, and no volume is left.
+// deletions checks that an agent removes a pod from the API server only after a client has deleted
+// the pod. At the removal the API server has the end of the pod, no container runs, and no volume
+// is left.
 func (c *checker) deletions() {
 	for _, r := range c.h.Requests {
 		if r.Request != statusmanager.RequestDelete || !r.Changed {

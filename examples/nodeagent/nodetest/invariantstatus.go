@@ -30,8 +30,8 @@ func (c *checker) lifeOf(uid types.UID, at time.Duration) lifeKey {
 	return lifeKey{uid, n}
 }
 
-// phases: a final phase is never followed by another phase. The last status of a life may be
-// published after the pod is wanted again. The next life then begins after that status.
+// phases checks that a final phase is never followed by another phase. The last status of a life
+// may be published after the pod is wanted again. The next life then begins after that status.
 func (c *checker) phases() {
 	ended, begun := make(map[lifeKey]Published), make(map[lifeKey]bool)
 	for _, s := range c.h.Statuses {
@@ -64,7 +64,8 @@ func (c *checker) phases() {
 	}
 }
 
-// hadBegun: a status published at that time is about the present life, not about an earlier life.
+// hadBegun reports whether a status published at that time is about the present life, not about an
+// earlier life.
 func (c *checker) hadBegun(uid types.UID, at time.Duration) bool {
 	s, n := c.spanAt(uid, at)
 	if n == 0 {
@@ -78,10 +79,10 @@ func (c *checker) hadBegun(uid types.UID, at time.Duration) bool {
 	return false
 }
 
-// mayStartAgain: another agent may start a pod again whose end was published. This is intended
-// after an agent that stopped its pods at its end. It is also allowed after a fault has removed all
-// records of a container: only the runtime has a record of the end of a static pod, and an API
-// server may not have received the end.
+// mayStartAgain reports whether another agent may start a pod again whose end was published.
+// Another agent may do so after an agent that stopped its pods at its end, and after a fault has
+// removed all records of a container. Only the runtime has a record of the end of a static pod, and
+// an API server may not have received the end.
 func (c *checker) mayStartAgain(ended Published, at time.Duration) bool {
 	reason := ended.Status.Reason
 	if (reason == reasonDeadline || slices.Contains(impossibilities, reason)) && c.isStatic(ended.Pod.UID) && c.agentBetween(ended.At, at) {
@@ -92,10 +93,10 @@ func (c *checker) mayStartAgain(ended Published, at time.Duration) bool {
 	return c.agentBetween(ended.At, at) && (ended.Status.Reason == "Terminated" || c.lostRecords(ended.Pod.UID, at))
 }
 
-// forgotten: another agent may publish again that a pod has not ended. Either the agent may start
-// the pod again, or the API server did not receive the end before the agent began to read from the
-// server. Until the agent has read the runtime's records, or has stopped a deleted pod again, the
-// server's status is the newest that the agent knows.
+// forgotten reports whether another agent may publish again that a pod has not ended. Either the
+// agent may start the pod again, or the API server did not receive the end before the agent began
+// to read from the server. Until the agent has read the runtime's records, or has stopped a deleted
+// pod again, the server's status is the newest that the agent knows.
 func (c *checker) forgotten(ended Published, at time.Duration) bool {
 	known := at - toldLate
 	for _, m := range c.h.Marks {
@@ -107,8 +108,8 @@ func (c *checker) forgotten(ended Published, at time.Duration) bool {
 	return c.mayStartAgain(ended, at) || c.agentBetween(ended.At, at) && !c.isStatic(uid) && !c.arrived(ended, known)
 }
 
-// declared: another client has declared the pod failed. The API server received the declaration
-// before any other end, and keeps it. So does the next agent.
+// declared reports whether another client has declared the pod failed. The API server received the
+// declaration before any other end, and keeps it, as does the next agent.
 func (c *checker) declared(s Published) bool {
 	return s.Status.Phase == v1.PodFailed && s.Status.Reason == declaredFailed
 }
@@ -117,7 +118,7 @@ func (c *checker) declared(s Published) bool {
 // of the pod's source.
 const toldLate = 5 * time.Second
 
-// arrived: the API server received the end before that time.
+// arrived reports whether the API server received the end before that time.
 func (c *checker) arrived(ended Published, until time.Duration) bool {
 	for _, r := range c.h.Requests {
 		if r.Pod.UID == ended.Pod.UID && r.Request == statusmanager.RequestPatch && over(r.Phase) && r.At+r.Took < until {
@@ -177,8 +178,8 @@ func (c *checker) contradicts(id string, t *v1.ContainerStateTerminated, at time
 	return i.running || i.detail != fmt.Sprintf("code %d (%s)", t.ExitCode, t.Reason)
 }
 
-// removedForRestart: the agent had removed the record of an instance, whose pod has a rule that
-// restarts all containers.
+// removedForRestart reports whether the agent had removed the record of an instance because a rule
+// of the pod restarts all containers.
 func (c *checker) removedForRestart(i *instance, at time.Duration) bool {
 	return slices.ContainsFunc(c.h.Calls, func(e fake.Entry) bool { return e.Op == fake.OpRemoveContainer && e.ID == i.id && e.At <= at }) &&
 		slices.ContainsFunc(c.manifests()[i.uid], func(pod *v1.Pod) bool {
@@ -190,14 +191,15 @@ func (c *checker) removedForRestart(i *instance, at time.Duration) bool {
 		})
 }
 
-// unheeded: the agent that requested the start of the instance was gone when the start took effect.
-// The next agent may have seen a created instance, and removed it: no runtime offers a removal that
-// depends on the state.
+// unheeded reports whether the agent that requested the start of the instance was gone when the
+// start took effect. The next agent may have seen a created instance, and removed it: no runtime
+// offers a removal that depends on the state.
 func (c *checker) unheeded(i *instance) bool { return c.agentBetween(i.called, i.started) }
 
-// exits: before an instance is published as running or ended, the exit of its predecessor has been
-// published, unless the predecessor was unheeded. A status has room for a single exit before the
-// present instance. An exit that was not read in time therefore leaves no trace of its predecessor.
+// exits checks that the exit of an instance is published before its successor is published as
+// running or ended, unless the instance was unheeded. A status has room for a single exit before
+// the present instance. An exit that was not read in time therefore leaves no trace of its
+// predecessor.
 func (c *checker) exits() {
 	reports := c.reports()
 	last := make(map[string]*instance)
@@ -218,7 +220,8 @@ func (c *checker) exits() {
 	}
 }
 
-// published: the instance was published in a state that shows the exit of its predecessor, too.
+// published reports whether the instance was published in a state that shows the exit of its
+// predecessor, too.
 func (c *checker) published(i *instance) bool {
 	for _, s := range c.h.Statuses {
 		if s.Pod.UID != i.uid || s.At < i.started {

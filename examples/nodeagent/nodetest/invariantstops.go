@@ -15,9 +15,10 @@ import (
 	"github.com/keelson-dev/keelson/runtime/fake"
 )
 
-// stops: an agent stops a container only for a cause: the pod or the container is not wanted any more,
-// has another image, or ends by itself; a probe or a hook fails; the sandbox is not usable; a rule
-// restarts all containers; the runtime has lost track of the container, or has a newer instance.
+// stops checks that an agent stops a container only for one of these causes. The pod or the
+// container is not wanted any more, has another image, or ends by itself. A probe or a hook fails.
+// The sandbox is not usable. A rule restarts all containers. The runtime has lost track of the
+// container, or has a newer instance.
 func (c *checker) stops() {
 	manifests := c.told()
 	for n, e := range c.h.Calls {
@@ -177,8 +178,8 @@ func (c *checker) endsByItself(pod *v1.Pod, entry int) bool {
 	})
 }
 
-// finals: a regular container that has ended for good by itself is not started again in the same life
-// of its pod.
+// finals checks that a regular container that has ended for good by itself is not started again in
+// the same life of its pod.
 func (c *checker) finals() {
 	stopped, made := make(map[string]bool), make(map[string]int)
 	for n, e := range c.h.Calls {

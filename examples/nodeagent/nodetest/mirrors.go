@@ -99,7 +99,7 @@ func (p *player) mirrorOf(name string) *v1.Pod {
 
 var errNoMirror = errors.New("it has no mirror pod")
 
-// deleteMirror: a user deletes the mirror pod of a static pod.
+// deleteMirror deletes the mirror pod of a static pod, as a user does.
 func (p *player) deleteMirror(name string) error {
 	shown := p.mirrorOf(name)
 	if shown == nil {
@@ -110,7 +110,7 @@ func (p *player) deleteMirror(name string) error {
 	return err
 }
 
-// evictMirror: a user deletes the mirror pod by force.
+// evictMirror deletes the mirror pod by force, as a user does.
 func (p *player) evictMirror(name string) error {
 	shown := p.mirrorOf(name)
 	if shown == nil {
@@ -124,7 +124,7 @@ func (p *player) evictMirror(name string) error {
 // mirrorSettled is after what time the status of a static pod is in a mirror pod that has replaced another.
 const mirrorSettled = 4 * time.Second
 
-// mirrored: a wanted static pod has a mirror pod with its content and its status.
+// mirrored checks that a wanted static pod has a mirror pod with its content and its status.
 func (p *player) mirrored(pod *v1.Pod, status *v1.PodStatus) error {
 	if !p.mirrors || !slices.Contains(p.wanted, pod) {
 		return nil
@@ -144,8 +144,8 @@ func (p *player) mirrored(pod *v1.Pod, status *v1.PodStatus) error {
 	return heard(pod, shown, status)
 }
 
-// orphanedMirrors: the static pod of every mirror pod is wanted. Other mirror pods are deleted
-// after the end of their pod.
+// orphanedMirrors checks that the static pod of every mirror pod is wanted. Other mirror pods are
+// deleted after the end of their pod.
 func (p *player) orphanedMirrors() (errs []error) {
 	for _, shown := range p.server.Pods() {
 		if podconfig.IsMirror(shown) && !slices.ContainsFunc(p.wanted, func(pod *v1.Pod) bool { return pod.Name == shown.Name }) {

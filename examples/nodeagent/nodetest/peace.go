@@ -285,9 +285,9 @@ func (p *peace) killedByProbe(c *v1.Container, r *run) bool {
 	return len(r.stops) > 0 && min(p.failedAt(r.id, livenessProbe, c.LivenessProbe), p.failedAt(r.id, startupProbe, c.StartupProbe)) < forever
 }
 
-// completedByProbe reports whether a container of a pod with restart policy OnFailure has exited
-// with 0 after its probe had failed. An agent starts the container again, or learns at the end of
-// its back-off that it has completed.
+// completedByProbe reports whether a container with restart policy OnFailure has exited with 0 after
+// its probe had failed. An agent then starts the container again, or finds at the end of the
+// container's back-off that the container has completed.
 func (p *peace) completedByProbe(uid types.UID) bool {
 	return slices.ContainsFunc(p.runs, func(r *run) bool {
 		if r.uid != uid || r.life < 0 || r.exited == forever || r.code != 0 {

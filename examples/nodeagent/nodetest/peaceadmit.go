@@ -168,8 +168,8 @@ func requested(pod *v1.Pod, given map[string]v1.ResourceList, name v1.ResourceNa
 	return max(together+besides, highest)
 }
 
-// resizeIs: on a node with limits a resize waits while its increase does not fit, and for ever if
-// it can never fit.
+// resizeIs checks that on a node with limits a resize waits while its increase does not fit, and
+// for ever if it can never fit.
 func (p *peace) resizeIs(pod *v1.Pod, status *v1.PodStatus, truth *runtime.PodStatus) error {
 	_, life := p.spanAt(pod.UID, p.h.Taken)
 	t := tenant{pod.UID, life}

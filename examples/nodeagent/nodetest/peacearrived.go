@@ -15,8 +15,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// arrived: the API server has the complete status that the agent has published, and the conditions
-// of other clients.
+// arrived checks that the API server has the complete status that the agent has published, and the
+// conditions of other clients.
 func (p *player) arrived(pod *v1.Pod, status *v1.PodStatus) error {
 	stored := p.server.Get(pod.UID)
 	if stored == nil {
@@ -67,7 +67,7 @@ func gateMoved(pod *v1.Pod, at metav1.Time) bool {
 	return slices.ContainsFunc(pod.Status.Conditions, func(c v1.PodCondition) bool { return isGate(pod, c.Type) && c.LastTransitionTime.Equal(&at) })
 }
 
-// sameFields: two statuses have the same fields. sameFields modifies both.
+// sameFields checks that two statuses have the same fields. sameFields modifies both.
 func sameFields(theirs, ours *v1.PodStatus, ended bool) error {
 	a, errA := fieldsOf(theirs, ended)
 	b, errB := fieldsOf(ours, ended)
@@ -84,8 +84,8 @@ func sameFields(theirs, ours *v1.PodStatus, ended bool) error {
 	return nil
 }
 
-// gated: a condition set by another client stays, and a pod is ready if its containers and its
-// gates are.
+// gated checks that a condition set by another client stays, and that a pod is ready if its
+// containers are ready and its readiness gates are True.
 func (p *player) gated(pod, stored *v1.Pod, status *v1.PodStatus) error {
 	is := make(map[v1.PodConditionType]v1.ConditionStatus)
 	for _, c := range stored.Status.Conditions {

@@ -141,7 +141,7 @@ func (p *peace) mounted(m podVolume) (is bool) {
 	return is
 }
 
-// volumesAre: a pod has its volumes until its end, and none afterwards.
+// volumesAre checks that a pod has its volumes until its end, and no volume afterwards.
 func (p *peace) volumesAre(pod *v1.Pod, status *v1.PodStatus) error {
 	for _, volume := range pod.Spec.Volumes {
 		if volume.FlexVolume == nil {

@@ -120,8 +120,8 @@ func (p *peace) exitsAs(pod *v1.Pod, life int) v1.PodPhase {
 	return v1.PodSucceeded
 }
 
-// phaseIs: the phase follows from the containers of this life. A pod with sidecars is over when these
-// have ended.
+// phaseIs checks that the phase follows from the containers of the pod's current life. A pod with
+// sidecars ends when its sidecars have ended.
 func (p *peace) phaseIs(pod *v1.Pod, status *v1.PodStatus, now time.Duration) error {
 	_, life := p.spanAt(pod.UID, now)
 	end, deadline := p.over(pod.UID, life, 0), p.deadlineOf(pod.UID, life)
@@ -176,8 +176,8 @@ func (p *peace) phaseIs(pod *v1.Pod, status *v1.PodStatus, now time.Duration) er
 	return differs("the phase of a pod whose containers have run", v1.PodRunning, status.Phase)
 }
 
-// initializedIs: the condition Initialized is True if all init containers have completed or, for
-// sidecars, have started.
+// initializedIs checks that the condition Initialized is True if all init containers have completed
+// or, for sidecars, have started.
 func (p *peace) initializedIs(pod *v1.Pod, status *v1.PodStatus) error {
 	_, life := p.spanAt(pod.UID, p.h.Taken)
 	want := v1.ConditionTrue
@@ -213,8 +213,8 @@ func (p *peace) up(c *v1.Container, r *run) bool {
 		slices.ContainsFunc(p.attempts(r.id, startupProbe), func(a Probed) bool { return a.Well }))
 }
 
-// containersAre: the state of each container follows from its newest instance, and Started and
-// Ready follow from its probes.
+// containersAre checks that the state of each container follows from its newest instance, and
+// Started and Ready follow from its probes.
 func (p *peace) containersAre(pod *v1.Pod, status *v1.PodStatus, truth *runtime.PodStatus, now time.Duration) error {
 	_, life := p.spanAt(pod.UID, now)
 	for _, c := range allContainers(pod) {
@@ -269,7 +269,7 @@ func (p *peace) containersAre(pod *v1.Pod, status *v1.PodStatus, truth *runtime.
 	return nil
 }
 
-// probedIs: Started and Ready of a running container follow from its probes.
+// probedIs checks that Started and Ready of a running container follow from its probes.
 func (p *peace) probedIs(c *v1.Container, shown *v1.ContainerStatus, r *run, now time.Duration) error {
 	if p.agentBetween(r.started, now) && (p.isStatic(r.uid) || p.agentBetween(r.started, r.started+settledProbes)) {
 		return nil // the next agent does not have the results of this agent

@@ -16,7 +16,8 @@ import (
 
 // Details of statuses: fields that follow from the pod alone, and reasons of waiting containers.
 
-// fieldsFit: the fields of a status about the whole pod follow from its spec and its sandbox.
+// fieldsFit checks that the fields of a status about the whole pod follow from its spec and its
+// sandbox.
 func fieldsFit(pod *v1.Pod, status *v1.PodStatus, truth *runtime.PodStatus) error {
 	if status.ObservedGeneration != pod.Generation {
 		return fmt.Errorf("its generation is %d, and %d is published as observed", pod.Generation, status.ObservedGeneration)
@@ -32,9 +33,9 @@ func fieldsFit(pod *v1.Pod, status *v1.PodStatus, truth *runtime.PodStatus) erro
 	return differs("its QOS class", [...]v1.PodQOSClass{v1.PodQOSBestEffort, v1.PodQOSBurstable, v1.PodQOSGuaranteed}[classOf(pod)], status.QOSClass)
 }
 
-// shownIs: a published status has the start time of the pod, the condition AllContainersRestarting
-// if a rule of the pod can restart all containers, and the containers with their images and waiting
-// reasons.
+// shownIs checks that a published status has the start time of the pod, the condition
+// AllContainersRestarting if a rule of the pod can restart all containers, and the containers with
+// their images and waiting reasons.
 func (p *peace) shownIs(pod *v1.Pod, status *v1.PodStatus, now time.Time) error {
 	s, life := p.spanAt(pod.UID, p.h.Taken)
 	t := tenant{pod.UID, life}

@@ -168,7 +168,7 @@ func (p *player) truth(uid types.UID) *runtime.PodStatus {
 	return &runtime.PodStatus{UID: uid}
 }
 
-// apiKnows: the API server has the agent's published status.
+// apiKnows checks that the API server has the agent's published status.
 func (p *player) apiKnows(pod *v1.Pod, status *v1.PodStatus) error {
 	if stored := p.server.Get(pod.UID); stored != nil {
 		return heard(pod, stored, status)
@@ -176,7 +176,7 @@ func (p *player) apiKnows(pod *v1.Pod, status *v1.PodStatus) error {
 	return nil
 }
 
-// heard: the API server has a status for a pod, in its object for it.
+// heard checks that the API server's object of a pod has the status.
 func heard(pod, stored *v1.Pod, status *v1.PodStatus) error {
 	// After a reboot init runs again and the pod is Pending. On the API server no phase goes back
 	// from Running (package statusmanager).
@@ -212,9 +212,9 @@ func heard(pod, stored *v1.Pod, status *v1.PodStatus) error {
 	return heardInFull(&stored.Status, status)
 }
 
-// initDone: on the API server the init container has ended for good. In a new sandbox the container
-// runs again, but an API server does not accept the change, and package statusmanager does not try
-// it.
+// initDone reports whether the init container has ended for good according to the API server. In a
+// new sandbox the container runs again, but an API server does not accept this change, and package
+// statusmanager does not send the change.
 func initDone(pod *v1.Pod, stored *v1.ContainerStatus) bool {
 	if pod.Spec.RestartPolicy == v1.RestartPolicyAlways || stored.State.Terminated == nil {
 		return false
@@ -225,7 +225,7 @@ func initDone(pod *v1.Pod, stored *v1.ContainerStatus) bool {
 	})
 }
 
-// rightlyOver: a pod that has ended had a reason to end, and runs no container.
+// rightlyOver checks that a pod that has ended had a reason to end, and runs no container.
 func rightlyOver(pod *v1.Pod, status *v1.PodStatus, truth *runtime.PodStatus) error {
 	if running := truth.Running(); len(running) > 0 {
 		return fmt.Errorf("it is %s, and container %s is %s", status.Phase, running[0].Name, running[0].State)
@@ -244,7 +244,8 @@ func rightlyOver(pod *v1.Pod, status *v1.PodStatus, truth *runtime.PodStatus) er
 // half a minute to act.
 const patience = 5*time.Minute + 30*time.Second
 
-// works: each container that should run does so with the wanted spec, or was tried recently.
+// works checks that each container that should run has an instance with the wanted spec, or was
+// tried recently.
 func (p *player) works(pod *v1.Pod, status *v1.PodStatus, truth *runtime.PodStatus) error {
 	for i := range pod.Spec.InitContainers {
 		c := &pod.Spec.InitContainers[i]
@@ -295,8 +296,8 @@ func (p *player) hookHangs(pod *v1.Pod) bool {
 	})
 }
 
-// steady: the sidecar runs and has passed its startup probe long enough ago that waiting containers
-// with a back-off have been tried.
+// steady reports whether the sidecar runs and has passed its startup probe long enough ago that
+// waiting containers with a back-off have been tried.
 func (p *player) steady(c *v1.Container, active *runtime.ContainerStatus) bool {
 	return active != nil && active.State == runtime.StateRunning && p.node.World.Now()-p.startOf(active.ID.ID) > patience &&
 		(c.StartupProbe == nil || p.node.World.Ready(active.ID))
@@ -312,15 +313,17 @@ func (p *player) startOf(id string) (at time.Duration) {
 	return at
 }
 
-// lostRecords: a fault has removed the records of a container. Its exit may be known anyway.
+// lostRecords reports whether a fault has removed the records of a container. Its exit may be known
+// anyway.
 func (p *player) lostRecords(pod *v1.Pod, c *v1.Container) bool {
 	return slices.ContainsFunc(p.node.World.Journal(), func(e fake.Entry) bool {
 		return e.Op == fake.OpLostRecords && e.UID == pod.UID && e.Container == c.Name
 	})
 }
 
-// madeLate: the newest instance of a container never ran, and an earlier instance has ended. An
-// earlier agent requested the instance, which appeared after the exit was published.
+// madeLate reports whether the newest instance of a container never ran, and an earlier instance
+// has ended. Then an earlier agent requested the newest instance, and the instance appeared after
+// the exit was published.
 func madeLate(truth *runtime.PodStatus, c *v1.Container) bool {
 	latest := truth.Latest(c.Name)
 	return latest != nil && latest.State == runtime.StateCreated && slices.ContainsFunc(truth.Containers, func(other runtime.ContainerStatus) bool {
@@ -338,7 +341,8 @@ func isPlainInit(pod *v1.Pod, c *v1.Container) bool {
 	return !podfacts.IsSidecar(c) && slices.ContainsFunc(pod.Spec.InitContainers, func(i v1.Container) bool { return i.Name == c.Name })
 }
 
-// initPast: a later container was made in this sandbox, so init container i has completed.
+// initPast reports whether a later container was made in this sandbox, so init container i has
+// completed.
 func initPast(pod *v1.Pod, i int, truth *runtime.PodStatus) bool {
 	for _, c := range allContainers(pod)[i+1:] {
 		if truth.Active(c.Name) != nil {
@@ -358,7 +362,7 @@ func lostSightOf(status *v1.PodStatus, name string) bool {
 	return shown != nil && shown.State.Terminated != nil && shown.State.Terminated.Reason == podstatus.ReasonStatusUnknown
 }
 
-// tried: the container runs, was tried recently, or has no reason to run.
+// tried checks that the container runs, was tried recently, or has no reason to run.
 func (p *player) tried(pod *v1.Pod, c *v1.Container, truth *runtime.PodStatus, always bool) error {
 	active := truth.Active(c.Name)
 	if latest := truth.Latest(c.Name); !always && latest != nil && latest.State == runtime.StateExited {
@@ -391,7 +395,7 @@ func (p *player) tried(pod *v1.Pod, c *v1.Container, truth *runtime.PodStatus, a
 	return nil
 }
 
-// truthful: the instances published as running are exactly the running instances.
+// truthful checks that the instances published as running are exactly the running instances.
 func truthful(status *v1.PodStatus, truth *runtime.PodStatus) error {
 	ids := make(map[string]bool)
 	for _, c := range truth.Running() {
@@ -414,7 +418,8 @@ func truthful(status *v1.PodStatus, truth *runtime.PodStatus) error {
 	return nil
 }
 
-// swept: a sandbox that is not ready, has no container and is older than another is removed.
+// swept checks that a sandbox that is not ready, has no container and is older than another is
+// removed.
 func swept(truth *runtime.PodStatus) error {
 	for i, s := range truth.Sandboxes {
 		if i > 0 && !s.Ready && !slices.ContainsFunc(truth.Containers, func(c runtime.ContainerStatus) bool { return c.Sandbox == s.ID }) {
@@ -424,7 +429,7 @@ func swept(truth *runtime.PodStatus) error {
 	return nil
 }
 
-// nothingElse: no unwanted container runs.
+// nothingElse checks that no unwanted container runs.
 func (p *player) nothingElse(wanted []*v1.Pod) error {
 	known := make(map[types.UID]bool)
 	for _, pod := range wanted {

@@ -14,9 +14,9 @@ import (
 	"github.com/keelson-dev/keelson/runtime/podstatus"
 )
 
-// phaseFits: the phase of a settled pod follows from its containers, by a second, simple model. It
-// judges only pods with complete facts: no container in an unknown state, and every newest instance
-// in the current sandbox.
+// phaseFits checks the phase of a settled pod with a second, simple model of its containers. It
+// checks only pods with complete facts: no container is in an unknown state, and every newest
+// instance is in the current sandbox.
 func phaseFits(pod *v1.Pod, status *v1.PodStatus, truth *runtime.PodStatus) error {
 	var running, ended, failed int
 	for i := range pod.Spec.Containers {
@@ -56,8 +56,8 @@ func comesAgain(pod *v1.Pod, c *v1.Container, code int32) bool {
 	return ruleFor(c, code) != nil || policy == v1.RestartPolicyAlways || policy == v1.RestartPolicyOnFailure && code != 0
 }
 
-// conditionsFit: the conditions other than Ready and ContainersReady follow from the containers,
-// and each condition that is False because of containers gives the reason.
+// conditionsFit checks that the conditions other than Ready and ContainersReady follow from the
+// containers, and each condition that is False because of containers gives the reason.
 func conditionsFit(pod *v1.Pod, status *v1.PodStatus, truth *runtime.PodStatus) error {
 	is := make(map[v1.PodConditionType]v1.PodCondition)
 	for _, c := range status.Conditions {
@@ -94,8 +94,9 @@ func conditionsFit(pod *v1.Pod, status *v1.PodStatus, truth *runtime.PodStatus) 
 	return nil
 }
 
-// saysCompleted: the status shows a completed init container. Its record may be lost, or removed
-// for a restart of all containers. A regular container that was removed so proves completed init, too.
+// saysCompleted reports whether the status shows a completed init container. The record of the
+// container may be lost, or removed for a restart of all containers. A regular container whose
+// record was removed for such a restart proves completed init, too.
 func saysCompleted(status *v1.PodStatus) bool {
 	restarted := func(c v1.ContainerStatus) bool {
 		last := c.LastTerminationState.Terminated
@@ -117,8 +118,8 @@ func reasonNotReady(phase v1.PodPhase) string {
 	return "ContainersNotReady"
 }
 
-// neverBegun: the first of the pod's init containers that run to completion has never exited with
-// 0, and no regular container was ever created.
+// neverBegun reports whether the first of the pod's init containers that run to completion has
+// never exited with 0, and no regular container was ever created.
 func neverBegun(pod *v1.Pod, truth *runtime.PodStatus) bool {
 	if len(pod.Spec.InitContainers) == 0 || podfacts.IsSidecar(&pod.Spec.InitContainers[0]) {
 		return false
@@ -130,9 +131,9 @@ func neverBegun(pod *v1.Pod, truth *runtime.PodStatus) bool {
 	})
 }
 
-// containersFit: the status of each instance agrees with the record of the runtime. Containers in
-// unheeded had an instance that an agent removed at its start. The instance ran, and its successor was
-// created with the same restart count, so that the published count is higher.
+// containersFit checks that the status of each instance agrees with the record of the runtime.
+// Containers in unheeded had an instance that an agent removed at its start. The instance ran, and
+// its successor was created with the same restart count, so that the published count is higher.
 func containersFit(status *v1.PodStatus, truth *runtime.PodStatus, unheeded map[string]bool) error {
 	for _, list := range [][]v1.ContainerStatus{status.InitContainerStatuses, status.ContainerStatuses, status.EphemeralContainerStatuses} {
 		for i := range list {
@@ -173,9 +174,9 @@ func waitsForSidecar(pod *v1.Pod, c *v1.Container, truth *runtime.PodStatus) boo
 	})
 }
 
-// probesFit: if an instance has run for long and its probes have given constant results, its
-// published status follows the results. An instance whose liveness or startup probe failed does not
-// run any more.
+// probesFit checks that if an instance has run for long and its probes have given constant results,
+// its published status follows the results. An instance whose liveness or startup probe failed does
+// not run any more.
 func (p *player) probesFit(pod *v1.Pod, status *v1.PodStatus, truth *runtime.PodStatus) error {
 	for _, c := range allContainers(pod) {
 		in := truth.Active(c.Name)

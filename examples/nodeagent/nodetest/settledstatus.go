@@ -11,8 +11,8 @@ import (
 	"github.com/keelson-dev/keelson/runtime/fake"
 )
 
-// consistent: related parts of a status agree. It is a second model of conditions and counts,
-// simple on purpose, and does not judge undefined cases.
+// consistent checks that related parts of a status agree. It is a second, simple model of
+// conditions and counts, and accepts undefined cases.
 func consistent(pod *v1.Pod, status *v1.PodStatus) error {
 	ready := len(status.ContainerStatuses) == len(pod.Spec.Containers)
 	for i := range status.ContainerStatuses {
@@ -48,8 +48,8 @@ func consistent(pod *v1.Pod, status *v1.PodStatus) error {
 	return nil
 }
 
-// countsRestarts: a restart count is at most the number of instances of the container, and includes
-// the running instance.
+// countsRestarts checks that a restart count is at most the number of instances of the container,
+// and includes the running instance.
 func (p *player) countsRestarts(pod *v1.Pod, status *v1.PodStatus) error {
 	made := make(map[string]int32)
 	for _, e := range p.node.World.Journal() {

@@ -52,7 +52,7 @@ func (l *NodeLifecycle) Handle(c *Control, e Event) {
 	case NodeLost:
 		l.epochs[e.Node]++
 		epoch := l.epochs[e.Node]
-		// The monitor looks every 5 s, and taints a node per 10 s.
+		// The monitor looks every 5 s, and taints at most one node in 10 s.
 		found := roundUp(c.Now()+l.Grace, lifecycleEvery)
 		at := max(found, l.nextSlot)
 		l.nextSlot = at + lifecycleTaintWait

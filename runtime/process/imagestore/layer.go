@@ -34,7 +34,7 @@ type layer struct {
 // errTooBig is the error of an image that is bigger than maxSize.
 var errTooBig = errors.New("the image is too big")
 
-// budget is how much an image may still unpack.
+// budget has the bytes and entries that the remaining layers of an image may have.
 type budget struct {
 	bytes   int64 // of the uncompressed layers
 	entries int

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package subpath implements volumeMounts[].subPath: containers get a part of a volume. A link in
-// the volume never leads out of the volume, whenever another container creates the link.
+// Package subpath implements volumeMounts[].subPath: containers get a part of a volume. Links in the
+// volume cannot lead out of the volume, not even a link that another container creates meanwhile.
 //
 //	subpaths, err := subpath.New(subpath.Options{Mounter: mount.Detect()})
 //	manager, err := volumemanager.New(volumemanager.Options{…, Subpaths: subpaths})
@@ -17,13 +17,14 @@
 //
 // The caller's duties:
 //
-//  1. Expand subPathExpr before, and call Prepare again before each start of a container, because
-//     the part may have been replaced, for instance by an update of a configMap (issue 68211).
+//  1. Expand subPathExpr, and call Prepare before each start of a container, because the part may
+//     have been replaced, for instance by an update of a configMap (issue 68211).
 //  2. Call Prepare for the same container and index from a single goroutine at a time.
-//  3. Without mounts (mount.None), Prepare returns the path inside the volume, after the same
-//     checks. Then later changes by containers are not prevented.
 //
-// Differences from the kubelet (1.36): a single system call replaces a walk. A relative link inside
-// the volume may be followed, a link with an absolute target never. Errors show no path of the
-// node.
+// Without mounts (mount.None), Prepare makes the same checks and returns the path inside the volume. A
+// container that later replaces the part by a link can then lead the runtime out of the volume.
+//
+// Differences from the kubelet (1.36): a single system call opens the part, and the kubelet opens
+// each element of the path. A relative link is followed if its target is in the volume. A link with
+// an absolute target is an error. Errors contain no path of the node.
 package subpath

@@ -120,7 +120,7 @@ func (r Request) check() error {
 	return nil
 }
 
-// shown quotes s for an error; a very long s is cut.
+// shown quotes s for an error. Texts of more than 64 bytes are cut.
 func shown(s string) string {
 	if len(s) > 64 {
 		return fmt.Sprintf("%q… (%d bytes)", s[:64], len(s))
@@ -151,8 +151,8 @@ func makeDirs(root *os.Root, sub string) error {
 	return nil
 }
 
-// chmodDir sets the mode regardless of the umask, through a descriptor, because the name may be
-// replaced meanwhile.
+// chmodDir sets the mode regardless of the umask. It uses a descriptor, because a container may replace
+// the folder meanwhile.
 func chmodDir(root *os.Root, name string, mode fs.FileMode) error {
 	dir, err := root.OpenRoot(name)
 	if err != nil {
@@ -162,8 +162,8 @@ func chmodDir(root *os.Root, name string, mode fs.FileMode) error {
 	return dir.Chmod(".", mode&(fs.ModePerm|fs.ModeSetuid|fs.ModeSetgid|fs.ModeSticky))
 }
 
-// escapes converts the error of os.Root for an escaping path, which has no error value, to
-// errEscapes.
+// escapes returns errEscapes for the error of os.Root about an escaping path, which package os does not
+// export. It returns other errors unchanged.
 func escapes(err error) error {
 	if err = tree.Cause(err); strings.Contains(err.Error(), "escapes") {
 		return errEscapes
@@ -230,7 +230,8 @@ func removeIfThere(root *os.Root, name string) error {
 	return nil
 }
 
-// removeEmpty removes a folder, unless failed contains an error.
+// removeEmpty removes a folder. It does nothing if failed contains an error, because a mount may
+// remain in the folder.
 func removeEmpty(root *os.Root, dir string, failed []error) error {
 	if errors.Join(failed...) != nil {
 		return nil

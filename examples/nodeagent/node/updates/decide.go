@@ -253,7 +253,7 @@ func (d *decision) fetch() {
 	case s.Refused != "":
 		message := fmt.Sprintf("version %s cannot run on this node, version %s stays: %s", d.r.Next, d.r.Good, s.Refused)
 		d.r.addBad(Bad{Hash: d.r.Next, Time: d.now, Refused: true})
-		d.r.tell(Entry{d.r.Next, d.now, EventRefused, s.Refused})
+		d.r.addEnd(Entry{d.r.Next, d.now, EventRefused, s.Refused})
 		d.r.explain(d.r.Next, EventRefused, message)
 		d.emit(EventRefused, message, true)
 		d.r.Next = ""
@@ -297,13 +297,13 @@ func (d *decision) commit() {
 	d.r.Next = ""
 	d.r.enter(Steady, d.now)
 	d.r.explain("", "", "")
-	d.r.tell(Entry{d.r.Good, d.now, EventSucceeded, ""})
+	d.r.addEnd(Entry{d.r.Good, d.now, EventSucceeded, ""})
 	d.emit(EventSucceeded, "version "+d.r.Good+" has passed its gate", false)
 }
 
 // fail handles the failure of the next version.
 func (d *decision) fail(reason, message string) {
-	d.r.tell(Entry{d.r.Next, d.now, EventFailed, reason + ": " + message})
+	d.r.addEnd(Entry{d.r.Next, d.now, EventFailed, reason + ": " + message})
 	if d.r.Good == "" {
 		d.r.enter(Degraded, d.now)
 		d.r.explain(d.r.Next, reason, fmt.Sprintf("version %s failed, and there is no earlier version: %s", d.r.Next, message))

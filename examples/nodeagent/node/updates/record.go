@@ -174,8 +174,8 @@ func (r *Record) addBad(b Bad) {
 	r.Bad = r.Bad[max(0, len(r.Bad)-maxBad):]
 }
 
-// tell appends the end of an update to the history.
-func (r *Record) tell(e Entry) {
+// addEnd appends the end of an update to the history.
+func (r *Record) addEnd(e Entry) {
 	e.Message = shorten(e.Message)
 	r.History = append(r.History, e)
 	r.History = r.History[max(0, len(r.History)-maxHistory):]

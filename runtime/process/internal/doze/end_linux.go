@@ -73,8 +73,9 @@ func (s *ending) passOn(asked, sent unix.Signal) {
 	s.Place(next)
 }
 
-// hasEnded: the main process of a completed start has ended, and no command of Exec was started. A process
-// that ends closes its output first, so that the sleeper waits a moment for the end.
+// hasEnded goes to awake unless the main process of a completed start has ended and no command of
+// Exec was started. A process that ends closes its output first, so the sleeper waits a moment for
+// the end.
 func (s *ending) hasEnded() {
 	ended := tiny.Values(s.Program, []unix.PollFd{{Fd: int32(s.Main), Events: unix.POLLIN}})
 	moment := tiny.Values(s.Program, []unix.Timespec{{Nsec: 1e8}})
@@ -87,8 +88,8 @@ func (s *ending) hasEnded() {
 	s.Place(unused)
 }
 
-// hasSilence: no output is left in the pipes. A seek in memory returns the number of bytes, and a call
-// can be followed by a jump if its result is not 0.
+// hasSilence goes to awake if output is left in a pipe. A jump can depend only on the result of a call,
+// so a seek in the report makes the number of bytes a result.
 func (s *ending) hasSilence() {
 	for _, fd := range s.Outputs {
 		bytes := s.Put(make([]byte, 8))
