@@ -84,6 +84,9 @@ func (a *Agent) synced(e podworkers.SyncEvent) {
 	if told := a.opts.Observer.PodSynced; told != nil {
 		told(e)
 	}
+	if e.Err == nil && (e.State == podworkers.StateTerminated || e.Pod == nil) { // a source may have configured an orphan meanwhile
+		a.state.housekeeping.Notify()
+	}
 	switch terminating := e.State == podworkers.StateTerminating; {
 	case e.Err == nil && terminating:
 		for _, f := range a.features {
@@ -91,8 +94,6 @@ func (a *Agent) synced(e podworkers.SyncEvent) {
 				f.Stopped(e.UID)
 			}
 		}
-	case e.Err == nil && e.State == podworkers.StateTerminated:
-		a.state.housekeeping.Notify()
 	case e.Err == nil || e.Interrupted || e.Attempt > 0 || e.Pod == nil:
 	case terminating:
 		a.host.Event(e.Pod, v1.EventTypeWarning, eventFailedKillPod, "error killing pod: "+e.Err.Error())
