@@ -191,10 +191,11 @@ func (p *peace) resizeWaits(r *run) bool {
 	})
 }
 
-// toldOver reports whether the end of a life was published before some time, while sidecars ran. The end
-// of an earlier life may be published when this life is wanted, and has not begun.
+// toldOver reports whether an end of a life, other than the end by its deadline, was published before some
+// time, while sidecars ran. The end of an earlier life may be published when this life is wanted, and has
+// not begun.
 func (p *peace) toldOver(uid types.UID, life int, until time.Duration) bool {
 	return slices.ContainsFunc(p.h.Statuses, func(s Published) bool {
-		return s.Pod.UID == uid && s.At >= p.wanted[uid][life].from && s.At < until && over(s.Status.Phase) && p.hadBegun(uid, s.At)
+		return s.Pod.UID == uid && s.At >= p.wanted[uid][life].from && s.At < until && over(s.Status.Phase) && s.Status.Reason != reasonDeadline && p.hadBegun(uid, s.At)
 	})
 }
