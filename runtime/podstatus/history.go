@@ -37,8 +37,10 @@ func (g *generator) withoutRecord(p *place) v1.ContainerStatus {
 	ended := old.State.Terminated
 	switch {
 	case g.resetting && p.ref.Group != runtime.GroupEphemeral && (ended != nil || old.ContainerID != "" && !neverRan(old)):
+		if status.ContainerID, status.ImageID = "", ""; old.ContainerID == "" {
+			break // no instance of this init container is known, and none is restarted
+		}
 		status.RestartCount++
-		status.ContainerID, status.ImageID = "", ""
 		status.LastTerminationState.Terminated = &v1.ContainerStateTerminated{
 			ExitCode: exitCodeUnknown, Reason: ReasonRestartingAll, Message: messageRemoved, ContainerID: old.ContainerID,
 		}

@@ -267,6 +267,26 @@ func TestRestartAllInPlace(t *testing.T) {
 	}
 }
 
+// An init container without a record is taken as completed in an initialized pod. A restart of all containers
+// starts it for the first time that is known, and counts no restart.
+func TestRestartAllCountsNoUnknownInstance(t *testing.T) {
+	pod := podOf(t, never, "init i", "main a policy=Never rule=RestartAllContainers/In/42")
+	var previous *v1.PodStatus
+	for _, step := range []struct {
+		seen obs
+		want string
+	}{
+		{obs{"sandbox s", "a running"}, "terminated Completed 0"},
+		{obs{"sandbox s", "a exited 42"}, "waiting PodInitializing"},
+		{obs{"sandbox s"}, "waiting PodInitializing"},
+		{obs{"sandbox s", "i running"}, "running"},
+	} {
+		st := Generate(Input{Pod: pod, Observed: seen(t, step.seen...), Previous: previous, Now: noon})
+		assert.Equal(t, step.want, show(statusOf(&st, "i")), "%v", step.seen)
+		previous = &st
+	}
+}
+
 // A container that waits for its second instance, which was made and has no record, is not shown
 // with the ID of that instance: only the instance that ended last has ended.
 func TestAWaitingInstanceWhoseRecordIsGoneIsNotNamed(t *testing.T) {
