@@ -40,9 +40,9 @@ type place struct {
 }
 
 // finishedBefore reports whether the newest instance was created and never ran, although the
-// container has finished in the previous status. Such a container is not started.
+// container has finished in the previous status. Such a container is not started. p.newest is not nil.
 func (g *generator) finishedBefore(p *place) bool {
-	return !g.resetting && p.newest != nil && p.newest.State == runtime.StateCreated && runtime.Finished(g.Pod, g.previous, p.spec.Name, p.newest)
+	return !g.resetting && p.newest.State == runtime.StateCreated && runtime.Finished(g.Pod, g.previous, p.spec.Name, p.newest)
 }
 
 func (p *place) plainInit() bool { return p.ref.Group == runtime.GroupInit && !p.sidecar }
@@ -208,7 +208,7 @@ func lost(id string) *v1.ContainerStateTerminated {
 // container will be started at once.
 func (g *generator) applyStartFailure(p *place, status *v1.ContainerStatus) {
 	failure := g.StartFailures[p.spec.Name]
-	if failure.Reason == "" || !g.mayStart() || !runtime.ShouldRestart(g.Pod, p.spec, p.newest) || g.finishedBefore(p) {
+	if failure.Reason == "" || !g.mayStart() || !runtime.ShouldRestart(g.Pod, p.spec, p.newest) {
 		return
 	}
 	ended := status.State.Terminated

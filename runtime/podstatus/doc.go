@@ -41,10 +41,9 @@
 //   - The restart count never decreases. If records are lost, the count continues from the previous
 //     status, also where a new instance repeats the old count. A lost instance is not counted as
 //     restarted before a new instance exists.
-//   - A pod has no terminal phase while an instance may run that the status does not show as
-//     running, for example because the runtime lost the instance. The same holds while a created
-//     container that never ran is to be started. Therefore a pod with a terminal phase starts no
-//     container, whichever planner is used.
+//   - A pod has no terminal phase while an instance runs or may run, for example because the runtime
+//     lost the instance. The same holds while a created container that never ran is to be started.
+//     Therefore a pod with a terminal phase starts no container, whichever planner is used.
 //   - A container that ran, is not restarted and has no record is terminated. The kubelet reports
 //     the container as waiting for creation.
 //   - The last state is always a termination. An older instance that never ran is skipped. Without

@@ -77,7 +77,7 @@ func (g *generator) endsForGood(p *place, old *v1.ContainerStatus) bool {
 // last state.
 func waitsAfterEnd(old *v1.ContainerStatus) bool {
 	last := old.LastTerminationState.Terminated
-	return old.State.Waiting != nil && old.ContainerID != "" && last != nil && last.ContainerID == old.ContainerID
+	return old.State.Waiting != nil && last != nil && last.ContainerID == old.ContainerID
 }
 
 // runsAgain reports whether the plain init container p, complete in the previous status, is to run
@@ -106,17 +106,11 @@ func (g *generator) restartCount(in *runtime.ContainerStatus, old *v1.ContainerS
 	switch {
 	case old == nil || in.RestartCount > old.RestartCount:
 		return in.RestartCount
-	case old.ContainerID == in.ID.String(), old.ContainerID == "", !isNewer(in, old), replacesUnstarted(in, old), g.removedRunning(in, old), isBack(in, old):
+	case old.ContainerID == in.ID.String(), old.ContainerID == "", !isNewer(in, old), neverRan(old), g.removedRunning(in, old):
 		return old.RestartCount
 	default: // a restart that is not counted in the record
 		return old.RestartCount + 1
 	}
-}
-
-// replacesUnstarted reports whether in has the restart count of an old instance that was created
-// and never ran. in replaces the old instance, and no restart is counted.
-func replacesUnstarted(in *runtime.ContainerStatus, old *v1.ContainerStatus) bool {
-	return in.RestartCount == old.RestartCount && neverRan(old)
 }
 
 // removedRunning reports whether in has the restart count of an instance that old shows running and

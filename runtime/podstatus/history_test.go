@@ -5,6 +5,7 @@ package podstatus
 import (
 	"fmt"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	v1 "k8s.io/api/core/v1"
@@ -106,6 +107,13 @@ func TestForgottenRecords(t *testing.T) {
 		{"an init container that will run again waits", always, []string{"init i", "init a", "main b"},
 			[]obs{{"sandbox s", "b running", "a exited 0", "i exited 0"}, {"sandbox t", "sandbox s dead", "i running =1", "b exited 255 @s"}},
 			[]string{"terminated Completed 0 a-0", "waiting PodInitializing, last terminated Completed 0 a-0"}},
+		{"the init containers run again in a new sandbox", always, []string{"init a", "init j", "main b"},
+			[]obs{{"sandbox s", "b running", "j exited 0", "a exited 0"}, {"sandbox t", "sandbox s dead", "b exited 255 @s"}},
+			[]string{"terminated Completed 0 a-0", "waiting PodInitializing, last terminated Completed 0 a-0"}},
+		{"the record of a successor that never ran is removed for a restart of all", always, []string{"main a", "main b policy=Never rule=RestartAllContainers/In/42"},
+			[]obs{{"sandbox s", "b running", "a created #1 =x", "a exited 5"}, {"sandbox s", "b running", "pad exited", "a exited 5"}, {"sandbox s", "b exited 42"}},
+			[]string{"waiting #1, last terminated Error 5 a-0", "terminated Error 5 a-0 #1",
+				"waiting ContainerCreating #2, last terminated RestartingAllContainers 137 a-x"}},
 		{"a sidecar of an initialized pod has not", always, []string{"side a", "main b"},
 			[]obs{{"sandbox s", "b running"}}, []string{"waiting PodInitializing"}},
 	} {
@@ -147,6 +155,12 @@ func TestRestartCountGoesOn(t *testing.T) {
 	running.ContainerStatuses[0].State = v1.ContainerState{
 		Running: &v1.ContainerStateRunning{StartedAt: running.ContainerStatuses[0].State.Terminated.StartedAt},
 	}
+	second := failed(5)
+	second.ContainerStatuses[0].LastTerminationState.Terminated = &v1.ContainerStateTerminated{ContainerID: "test://before"}
+	unstarted := failed(5)
+	unstarted.ContainerStatuses[0].LastTerminationState = unstarted.ContainerStatuses[0].State
+	unstarted.ContainerStatuses[0].LastTerminationState.Terminated.ContainerID = "test://before"
+	unstarted.ContainerStatuses[0].State = v1.ContainerState{Waiting: &v1.ContainerStateWaiting{}}
 	for _, c := range []struct {
 		name     string
 		previous *v1.PodStatus
@@ -159,6 +173,10 @@ func TestRestartCountGoesOn(t *testing.T) {
 		{"5 failed, a new one with 9", failed(5), []string{"a running #9"}, "running #9, last terminated Error 1 old"},
 		{"5 running, removed as it began to, a new one with 5", running, []string{"a running #5"}, "running #5, last terminated ContainerStatusUnknown 137 old"},
 		{"5 running, a new one with 0", running, []string{"a running #0"}, "running #6, last terminated ContainerStatusUnknown 137 old"},
+		{"5 failed after another, a new one with 0", second, []string{"a running #0"}, "running #6, last terminated Error 1 old"},
+		{"5 never ran, a new one with 0", unstarted, []string{"a running #0"}, "running #5, last terminated Error 1 before"},
+		{"5 running, an observation from before that", running,
+			[]string{"pad exited", "pad exited", "pad exited", "pad exited", "pad exited", "a running #3"}, "running #5"},
 		{"5 failed, an observation from before that", failed(5),
 			[]string{"pad exited", "pad exited", "pad exited", "pad exited", "pad exited", "a running #3"}, "running #5"},
 	} {
@@ -302,6 +320,12 @@ func TestAWaitingInstanceWhoseRecordIsGoneIsNotNamed(t *testing.T) {
 		assert.Equal(t, want, statusOf(&out, "a").ContainerID, "of %s", id)
 		assert.Equal(t, ended, statusOf(&out, "a").LastTerminationState.Terminated)
 	}
+	previous := v1.PodStatus{InitContainerStatuses: []v1.ContainerStatus{{
+		Name: "i", ContainerID: "test://i-1", State: v1.ContainerState{Terminated: ended},
+		LastTerminationState: v1.ContainerState{Terminated: &v1.ContainerStateTerminated{ContainerID: "test://i-1"}},
+	}}}
+	out := Generate(Input{Pod: podOf(t, always, "init i", "main a"), Observed: seen(t, "sandbox s"), Previous: &previous, Now: noon})
+	assert.Empty(t, statusOf(&out, "i").ContainerID, "init runs again")
 }
 
 // A restart of all containers removes them. A container that ran counts one more restart; an
@@ -351,6 +375,8 @@ func TestStartFailureOfASuccessorThatIsNotWanted(t *testing.T) {
 	before := generate(pod, seen(t, "sandbox s", "b running", "a exited 0"))
 	out := Generate(Input{Pod: pod, Observed: seen(t, "sandbox s", "b running", "a created =1"), Previous: &before, StartFailures: crashing("a"), Now: noon})
 	assert.Equal(t, "terminated Completed 0 a-0", show(statusOf(&out, "a")))
+	out = Generate(Input{Pod: pod, Observed: seen(t, "sandbox s", "b exited 0", "a created =1"), Previous: &before, Now: noon})
+	assert.Equal(t, succeeded, out.Phase)
 }
 
 // The ID is that of the newest instance that was ever seen, although its record may be gone.
@@ -380,4 +406,16 @@ func TestIDOfTheNewestInstance(t *testing.T) {
 			assert.Equal(t, c.want, out.ContainerStatuses[0].ContainerID)
 		})
 	}
+}
+
+// The restart count stays if the record of an instance is gone that failed to start, and has no
+// time of its start.
+func TestRestartCountWithoutTheRecordOfAFailedStart(t *testing.T) {
+	pod := podOf(t, always, "main a")
+	observed := seen(t, "sandbox s", "a exited 128 StartError #1", "a exited 5")
+	observed.Containers[0].StartedAt = time.Time{}
+	before := generate(pod, observed)
+	assert.Equal(t, "terminated StartError 128 a-1 #1, last terminated Error 5 a-0", show(statusOf(&before, "a")))
+	out := Generate(Input{Pod: pod, Observed: seen(t, "sandbox s", "pad exited", "a exited 5"), Previous: &before, Now: noon})
+	assert.Equal(t, "terminated Error 5 a-0 #1", show(statusOf(&out, "a")))
 }

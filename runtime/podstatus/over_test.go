@@ -103,6 +103,7 @@ func TestMadeLate(t *testing.T) {
 		{"Never, it was not told", never, []obs{{"sandbox s", "a running"}, {"sandbox s", "a created #1", "a exited 137"}}, false, running},
 		{"OnFailure, it failed", onFailure, []obs{{"sandbox s", "a exited 1"}, {"sandbox s", "a created #1", "a exited 1"}}, false, running},
 		{"OnFailure, it succeeded", onFailure, []obs{{"sandbox s", "a exited 0"}, {"sandbox s", "a created #1", "a exited 0"}}, true, succeeded},
+		{"Never, its successor was removed", never, []obs{{"sandbox s", "a created #1", "a exited 137"}, {"sandbox s"}, {"sandbox s"}}, true, failed},
 		{"Never, for the first time", never, []obs{{"sandbox s"}, {"sandbox s", "a created"}}, false, pending},
 	} {
 		t.Run(c.name, func(t *testing.T) {

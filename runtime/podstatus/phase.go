@@ -15,25 +15,23 @@ import (
 // tally counts the containers of a pod by their effect on the phase.
 type tally struct {
 	initPending, initOver     int // not complete; failed and not restarted
-	sidecarPending            int
-	running, waiting, unknown int
+	sidecarPending            int // running, not started
+	running, waiting          int
 	stopped, succeeded, final int // final: stopped and not restarted
 }
 
-// phase returns the pod's phase. A terminal phase is withheld while an instance may run that the
-// container statuses do not show, for example because the runtime has lost the instance. A terminal
-// phase is also withheld while all containers are to be restarted in place. A terminated pod that
-// is not static has failed if the pod had not finished by itself. (The kubelet's status manager
-// sends Failed to the API server for such a pod; the kubelet's own list of pods does not have
-// Failed.)
+// phase returns the pod's phase. A terminal phase is withheld while an instance runs or may run,
+// for example because the runtime has lost the instance. A terminal phase is also withheld while
+// all containers are to be restarted in place. A terminated pod that is not static has failed if
+// the pod had not finished by itself. (The kubelet's status manager sends Failed to the API server
+// for such a pod; the kubelet's own list of pods does not have Failed.)
 func (g *generator) phase(status *v1.PodStatus) v1.PodPhase {
 	n := g.tally(status)
 	summed := g.sumUp(n)
-	unseen := g.runsUnseen(status)
-	switch {
-	case g.Stage == StageTerminated && !podfacts.IsStatic(g.Pod) && !podfacts.IsTerminal(summed) && !unseen && n.running == 0:
+	switch mayRun := g.mayRun(); {
+	case g.Stage == StageTerminated && !podfacts.IsStatic(g.Pod) && !podfacts.IsTerminal(summed) && !mayRun:
 		return v1.PodFailed
-	case !podfacts.IsTerminal(summed) || n.initOver > 0 || !g.triggered && !unseen:
+	case !podfacts.IsTerminal(summed) || n.initOver > 0 || !g.triggered && !mayRun:
 		return summed
 	case g.initialized:
 		return v1.PodRunning
@@ -44,8 +42,7 @@ func (g *generator) phase(status *v1.PodStatus) v1.PodPhase {
 
 // sumUp is the table of phases. The first rule that applies decides.
 func (g *generator) sumUp(n tally) v1.PodPhase {
-	ended := n.running == 0 && n.stopped > 0 && n.unknown == 0
-	over := ended && n.final == len(g.Pod.Spec.Containers)
+	over := n.stopped > 0 && n.final == len(g.Pod.Spec.Containers)
 	switch {
 	case n.initOver > 0:
 		return v1.PodFailed
@@ -59,23 +56,21 @@ func (g *generator) sumUp(n tally) v1.PodPhase {
 		return v1.PodPending
 	case n.waiting > 0:
 		return v1.PodPending
-	case n.running > 0 && n.unknown == 0:
+	case n.running > 0:
 		return v1.PodRunning
-	case ended && g.Stage == StageTerminated && !podfacts.IsStatic(g.Pod):
-		if n.stopped == n.succeeded {
-			return v1.PodSucceeded
-		}
-		return v1.PodFailed
-	case ended && g.starting:
+	case n.stopped == 0: // a pod without containers
+		return v1.PodPending
+	case g.Stage == StageTerminated && !podfacts.IsStatic(g.Pod) && n.stopped == n.succeeded:
+		return v1.PodSucceeded
+	case g.starting:
 		// The sandbox is gone, and init runs first (#126650, #127793).
 		return v1.PodPending
-	case ended: // a container restarts, else the pod would be over
+	default: // a container restarts, else the pod would be over
 		return v1.PodRunning
-	default:
-		return v1.PodPending
 	}
 }
 
+// tally counts the containers of status, which has each container of the spec.
 func (g *generator) tally(status *v1.PodStatus) tally {
 	var n tally
 	for i := range g.Pod.Spec.InitContainers {
@@ -116,48 +111,30 @@ func (g *generator) newestIs(name string, state runtime.State) bool {
 	return newest != nil && newest.State == state
 }
 
-// runsUnseen reports whether an instance runs or may run although the status does not show the
-// container as running. Ephemeral containers do not count.
-func (g *generator) runsUnseen(status *v1.PodStatus) bool {
+// mayRun reports whether an instance runs or may run. Ephemeral containers do not count.
+func (g *generator) mayRun() bool {
 	return slices.ContainsFunc(g.Observed.Running(), func(in *runtime.ContainerStatus) bool {
-		ref, ok := runtime.Find(g.Pod, in.Name)
-		list := status.ContainerStatuses
-		switch {
-		case ok && ref.Group == runtime.GroupEphemeral:
-			return false
-		case ok && ref.Group == runtime.GroupInit:
-			list = status.InitContainerStatuses
-		}
-		shown := find(list, in.Name)
-		return shown == nil || shown.State.Running == nil || shown.ContainerID != in.ID.String()
+		ref, _ := runtime.Find(g.Pod, in.Name)
+		return ref.Group != runtime.GroupEphemeral
 	})
 }
 
 // sidecar counts a sidecar. The exit code of a sidecar has no effect.
 func (n *tally) sidecar(s *v1.ContainerStatus) {
 	switch {
-	case s == nil:
-		n.unknown++
 	case s.State.Running != nil:
 		n.running++
-		if s.Started == nil || !*s.Started {
+		if !*s.Started {
 			n.sidecarPending++
 		}
-	case lastEnd(s) != nil:
-	case s.State.Waiting != nil:
-		n.sidecarPending++
+	case lastEnd(s) == nil:
 		n.waiting++
-	default:
-		n.sidecarPending++
-		n.unknown++
 	}
 }
 
 func (g *generator) countRegular(n *tally, c *v1.Container, s *v1.ContainerStatus) {
 	ended := lastEnd(s)
 	switch {
-	case s == nil:
-		n.unknown++
 	case s.State.Running != nil:
 		n.running++
 	case ended != nil:
@@ -168,10 +145,8 @@ func (g *generator) countRegular(n *tally, c *v1.Container, s *v1.ContainerStatu
 		if s.State.Terminated != nil && ended.ExitCode == 0 {
 			n.succeeded++
 		}
-	case s.State.Waiting != nil:
-		n.waiting++
 	default:
-		n.unknown++
+		n.waiting++
 	}
 }
 
@@ -179,8 +154,6 @@ func (g *generator) countRegular(n *tally, c *v1.Container, s *v1.ContainerStatu
 // never ran.
 func lastEnd(s *v1.ContainerStatus) *v1.ContainerStateTerminated {
 	switch {
-	case s == nil:
-		return nil
 	case s.State.Terminated != nil:
 		return s.State.Terminated
 	case s.State.Waiting != nil:

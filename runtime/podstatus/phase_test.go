@@ -40,6 +40,7 @@ func TestPhase(t *testing.T) {
 		want     v1.PodPhase
 	}{
 		{"1 init failed, Never", never, []string{"init i", "main a"}, []string{"sandbox s", "i exited 1"}, nil, StageSync, failed},
+		{"1 the second init failed, Never", never, []string{"init i", "init j", "main a"}, []string{"sandbox s", "j exited 1", "i exited 0"}, nil, StageSync, failed},
 		{"1 init failed, its own Never", always, []string{"init i policy=Never", "main a"}, []string{"sandbox s", "i exited 1"}, nil, StageSync, failed},
 		{"1 init out of memory with code 0, Never", never, []string{"init i", "main a"}, []string{"sandbox s", "i exited 0 OOMKilled"}, nil, StageSync, failed},
 		{"1 init failed, a rule restarts it", never, []string{"init i policy=Never rule=Restart/In/1", "main a"}, []string{"sandbox s", "i exited 1"}, nil, StageSync, pending},
@@ -56,6 +57,10 @@ func TestPhase(t *testing.T) {
 		{"2 init runs", always, []string{"init i", "main a"}, []string{"sandbox s", "i running"}, nil, StageSync, pending},
 		{"2 the second init is to come", always, []string{"init i", "init j", "main a"}, []string{"sandbox s", "i exited 0"}, nil, StageSync, pending},
 		{"2 a sidecar has not started", always, side, []string{"sandbox s", "s running"}, nil, StageSync, pending},
+		{"2 a sidecar has not started in a new sandbox", always, side, []string{"sandbox t", "sandbox s dead", "s running", "a exited 1 @s"}, nil, StageSync, pending},
+		{"2 init in a new sandbox was lost sight of, and the pod is stopped", always, []string{"init i", "main a"}, []string{"sandbox t", "sandbox s dead", "i unknown", "a exited 1 @s"}, nil, StageTerminating, pending},
+		{"2 the second init is to come in a new sandbox, and the pod is stopped", always, []string{"init i", "init j", "main a"}, []string{"sandbox t", "sandbox s dead", "i exited 0", "a exited 1 @s"}, nil, StageTerminating, pending},
+		{"2 init runs again in a new sandbox, and the pod is stopped", always, []string{"init i", "main a"}, []string{"sandbox t", "sandbox s dead", "i running #1", "i exited 1", "a exited 1 @s"}, nil, StageTerminating, pending},
 		{"2 a sidecar restarts in an initialized pod", always, side, []string{"sandbox s", "a running", "s running"}, nil, StageSync, running},
 
 		{"3 a regular container waits", always, []string{"main a", "main b"}, []string{"sandbox s", "a running"}, nil, StageSync, pending},
@@ -63,11 +68,13 @@ func TestPhase(t *testing.T) {
 		{"3 a sidecar was never made", always, side, []string{"sandbox s", "a running"}, nil, StageSync, pending},
 
 		{"4 all run", always, []string{"main a", "main b"}, []string{"sandbox s", "b running", "a running"}, nil, StageSync, running},
+		{"4 init of an initialized pod was lost sight of", always, []string{"init i", "main a"}, []string{"sandbox s", "a running", "i unknown"}, nil, StageSync, running},
 		{"4 one runs, one is done", onFailure, []string{"main a", "main b"}, []string{"sandbox s", "b running", "a exited 0"}, nil, StageSync, running},
 		{"4 one runs, one failed, Never", never, []string{"main a", "main b"}, []string{"sandbox s", "b running", "a exited 1"}, nil, StageSync, running},
 		{"4 one runs, one crashes", always, []string{"main a", "main b"}, []string{"sandbox s", "b running", "a exited 1"}, crashing("a"), StageSync, running},
 		{"4 sidecars run on after all mains succeeded", never, side, []string{"sandbox s", "s running", "a exited 0"}, nil, StageSync, running},
 		{"4 a sidecar runs in a new sandbox, mains are to follow", always, []string{"side s", "main a"}, []string{"sandbox t", "sandbox s dead", "s running", "a exited 1 @s"}, nil, StageSync, running},
+		{"4 a sidecar ended and is to run again", always, []string{"side s", "main a"}, []string{"sandbox s", "s exited 1", "a running"}, nil, StageSync, running},
 		{"4 one was lost sight of, it will be replaced", always, []string{"main a", "main b"}, []string{"sandbox s", "b running", "a unknown"}, nil, StageSync, pending},
 
 		{"5a terminated, all succeeded", always, []string{"main a", "main b"}, []string{"sandbox s", "b exited 0", "a exited 0"}, nil, StageTerminated, succeeded},
@@ -76,7 +83,11 @@ func TestPhase(t *testing.T) {
 		{"5a terminated before init was complete", always, []string{"init i", "main a"}, []string{"sandbox s", "i exited 137"}, nil, StageTerminated, failed},
 		{"5a terminated, one never ran", never, []string{"main a", "main b"}, []string{"sandbox s", "a exited 0"}, nil, StageTerminated, failed},
 		{"5a terminated, although a rule restarts all", never, []string{"main a policy=Never rule=RestartAllContainers/In/42", "main b"}, []string{"sandbox s", "b exited 0", "a exited 42"}, nil, StageTerminated, failed},
+		{"5a terminated, although a rule of a sidecar restarts all", never, []string{"side s rule=RestartAllContainers/In/42", "main a"}, []string{"sandbox s", "s exited 42", "a exited 0"}, nil, StageTerminated, succeeded},
+		{"5b a container that is not in the pod still runs", never, []string{"main a"}, []string{"sandbox s", "z running", "a exited 0"}, nil, StageSync, running},
 		{"5a something may still run", always, []string{"main a"}, []string{"sandbox s", "a unknown"}, nil, StageTerminated, pending},
+		{"5a something still runs", always, []string{"main a"}, []string{"sandbox s", "a running"}, nil, StageTerminated, running},
+		{"5a all succeeded, and init still runs in a new sandbox", never, []string{"init i", "main a"}, []string{"sandbox t", "sandbox s dead", "i running", "a exited 0 @s"}, nil, StageTerminated, pending},
 		{"5a a static pod that never ran", always, []string{"main a", "static"}, nil, nil, StageTerminated, pending},
 		{"5a not of a static pod", always, []string{"main a", "static"}, []string{"sandbox s", "a exited 0"}, nil, StageTerminated, running},
 		{"5a terminating is not terminated", always, []string{"main a", "deleted"}, []string{"sandbox s", "a exited 0"}, nil, StageTerminating, running},
@@ -98,6 +109,7 @@ func TestPhase(t *testing.T) {
 		{"5b a rule restarts it", never, []string{"main a policy=Never rule=Restart/In/42"}, []string{"sandbox s", "a exited 42"}, nil, StageSync, running},
 		{"5b no rule restarts it", never, []string{"main a policy=Never rule=Restart/In/42"}, []string{"sandbox s", "a exited 43"}, nil, StageSync, failed},
 		{"5b a rule restarts all", never, []string{"main a policy=Never rule=RestartAllContainers/In/42", "main b"}, []string{"sandbox s", "b exited 0", "a exited 42"}, nil, StageSync, running},
+		{"5b a rule of a sidecar restarts all", never, []string{"side s rule=RestartAllContainers/In/42", "main a"}, []string{"sandbox s", "s exited 42", "a exited 0"}, nil, StageSync, running},
 		{"5b a sidecar's exit never matters", never, []string{"side s", "main a"}, []string{"sandbox s", "s exited 1", "a exited 0"}, nil, StageSync, succeeded},
 		{"5b a crashing sidecar's neither", never, []string{"side s", "main a"}, []string{"sandbox s", "s exited 1", "a exited 0"}, crashing("s"), StageSync, succeeded},
 
@@ -110,39 +122,6 @@ func TestPhase(t *testing.T) {
 				Started: func(runtime.ContainerID) bool { return false },
 			})
 			assert.Equal(t, c.want, out.Phase)
-		})
-	}
-}
-
-// TestPhaseOfIncompleteStatuses has the rows that Generate never reaches, because it makes a status
-// for every container.
-func TestPhaseOfIncompleteStatuses(t *testing.T) {
-	run := v1.ContainerState{Running: &v1.ContainerStateRunning{}}
-	for _, c := range []struct {
-		name   string
-		pod    []string
-		status v1.PodStatus
-		want   v1.PodPhase
-	}{
-		{"no init status", []string{"init i", "main a"},
-			v1.PodStatus{ContainerStatuses: []v1.ContainerStatus{{Name: "a", State: run}}}, pending},
-		{"an empty init status", []string{"init i", "main a"}, v1.PodStatus{
-			InitContainerStatuses: []v1.ContainerStatus{{Name: "i"}}, ContainerStatuses: []v1.ContainerStatus{{Name: "a", State: run}}}, pending},
-		{"no regular status", []string{"main a", "main b"},
-			v1.PodStatus{ContainerStatuses: []v1.ContainerStatus{{Name: "a", State: run}}}, pending},
-		{"an empty regular status", []string{"main a", "main b"},
-			v1.PodStatus{ContainerStatuses: []v1.ContainerStatus{{Name: "a", State: run}, {Name: "b"}}}, pending},
-		{"no sidecar status", []string{"side s", "main a"},
-			v1.PodStatus{ContainerStatuses: []v1.ContainerStatus{{Name: "a", State: run}}}, pending},
-		{"an empty sidecar status", []string{"side s", "main a"}, v1.PodStatus{
-			InitContainerStatuses: []v1.ContainerStatus{{Name: "s"}}, ContainerStatuses: []v1.ContainerStatus{{Name: "a", State: run}}}, pending},
-		{"all there", []string{"side s", "main a"}, v1.PodStatus{
-			InitContainerStatuses: []v1.ContainerStatus{{Name: "s", State: run, Started: new(true)}},
-			ContainerStatuses:     []v1.ContainerStatus{{Name: "a", State: run}}}, running},
-	} {
-		t.Run(c.name, func(t *testing.T) {
-			g := newGenerator(Input{Pod: podOf(t, always, c.pod...), Observed: seen(t, "sandbox s", "a running")})
-			assert.Equal(t, c.want, g.phase(&c.status))
 		})
 	}
 }

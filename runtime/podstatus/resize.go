@@ -75,12 +75,13 @@ func (g *generator) setResources(spec *v1.Container, in *runtime.ContainerStatus
 	}
 }
 
-// overlay replaces the cpu and memory values in to by the values in from.
-func overlay(to, from v1.ResourceList, leastCPU int64) {
+// overlay replaces the cpu and memory values in to by the values in from that are greater than
+// least, in thousandths. That leaves out a memory of 0 bytes, which is no value, and no other memory.
+func overlay(to, from v1.ResourceList, least int64) {
 	for _, name := range []v1.ResourceName{v1.ResourceCPU, v1.ResourceMemory} {
 		_, had := to[name]
-		actual, has := from[name]
-		if !had || !has || name == v1.ResourceCPU && actual.MilliValue() <= leastCPU {
+		actual := from[name]
+		if !had || actual.MilliValue() <= least {
 			continue
 		}
 		to[name] = actual.DeepCopy()

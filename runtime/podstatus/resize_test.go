@@ -100,6 +100,7 @@ func TestContainerResourcesWhileResizing(t *testing.T) {
 		{"the runtime knows better", needs("cpu=2 memory=2Gi", "memory=4Gi"), new(needs("cpu=1 memory=1Gi", "memory=3Gi")), new(needs("cpu=1500m", "memory=2Gi")),
 			"cpu=1500m memory=1Gi", "memory=2Gi"},
 		{"too little for the runtime to tell", needs("cpu=1", "cpu=1"), new(needs("cpu=1m", "cpu=5m")), new(needs("cpu=2m", "cpu=10m")), "cpu=1m", "cpu=5m"},
+		{"actuated with a thousandth", needs("cpu=1", "cpu=1"), new(needs("cpu=1m", "cpu=1m")), nil, "cpu=1m", "cpu=1m"},
 		{"nothing is known", needs("cpu=2", ""), nil, nil, "cpu=2", ""},
 		{"what the pod as a whole lends is not its own", needs("cpu=2", ""), new(needs("cpu=2 memory=1Gi", "memory=3Gi")), nil, "cpu=2", ""},
 	} {
@@ -110,7 +111,7 @@ func TestContainerResourcesWhileResizing(t *testing.T) {
 			in.Actuated = func(id runtime.ContainerID) (v1.ResourceRequirements, bool) {
 				asked = append(asked, id)
 				if c.actuated == nil {
-					return v1.ResourceRequirements{}, false
+					return needs("cpu=9", "cpu=9"), false
 				}
 				return *c.actuated, true
 			}

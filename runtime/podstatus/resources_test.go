@@ -79,6 +79,9 @@ func TestContainerResources(t *testing.T) {
 		{"actual, not running", needs("cpu=1", "cpu=2 memory=1Gi"), "a exited 0", new(needs("cpu=3", "cpu=4 memory=2Gi")), "cpu=1", "cpu=2 memory=1Gi"},
 		{"only what was given", needs("cpu=1", ""), "a running", new(needs("cpu=3 memory=1Gi", "cpu=4")), "cpu=3", ""},
 		{"the kernel's least is no change", needs("cpu=1m", "cpu=5m"), "a running", new(needs("cpu=2m", "cpu=10m")), "cpu=1m", "cpu=5m"},
+		{"just above the kernel's least", needs("cpu=1", "cpu=1"), "a running", new(needs("cpu=3m", "cpu=11m")), "cpu=3m", "cpu=11m"},
+		{"no memory is no value", needs("memory=1Gi", "memory=1Gi"), "a running", new(needs("memory=0", "memory=0")), "memory=1Gi", "memory=1Gi"},
+		{"limits only", needs("", "cpu=1"), "a running", nil, "", "cpu=1"},
 		{"the rest is as given", needs("x.io/gpu=1", "x.io/gpu=1"), "a running", new(needs("x.io/gpu=2", "x.io/gpu=2")), "x.io/gpu=1", "x.io/gpu=1"},
 	} {
 		t.Run(c.name, func(t *testing.T) {

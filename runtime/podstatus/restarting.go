@@ -21,33 +21,30 @@ const readyAfterExit = time.Second
 // successor that has not started is left out. holdReadiness writes to no argument.
 func holdReadiness(observed *runtime.PodStatus, before *v1.PodStatus, restarting []string, now time.Time) *runtime.PodStatus {
 	for _, name := range restarting {
-		ended, ok := exitedBefore(observed, name)
-		if !ok || now.Sub(observed.Containers[ended].FinishedAt) >= readyAfterExit || !showsRunning(before, &observed.Containers[ended]) {
+		ended := newestStarted(observed, name)
+		if ended < 0 || now.Sub(observed.Containers[ended].FinishedAt) >= readyAfterExit || !showsRunning(before, &observed.Containers[ended]) {
 			continue
 		}
 		held := *observed
 		held.Containers = slices.Clone(observed.Containers)
 		c := &held.Containers[ended]
 		c.State, c.ExitCode, c.Reason, c.Message, c.FinishedAt = runtime.StateRunning, 0, "", "", time.Time{}
-		id := c.ID
 		held.Containers = slices.DeleteFunc(held.Containers, func(c runtime.ContainerStatus) bool {
-			return c.Name == name && c.State == runtime.StateCreated && c.ID != id
+			return c.Name == name && c.State == runtime.StateCreated
 		})
 		observed = &held
 	}
 	return observed
 }
 
-// exitedBefore returns the index of the newest instance of a container that has exited, unless a
-// newer instance has started.
-func exitedBefore(observed *runtime.PodStatus, name string) (index int, ok bool) {
+// newestStarted returns the index of the newest instance of a container that has started, or -1.
+func newestStarted(observed *runtime.PodStatus, name string) int {
 	if observed == nil {
-		return 0, false
+		return -1
 	}
-	index = slices.IndexFunc(observed.Containers, func(c runtime.ContainerStatus) bool {
+	return slices.IndexFunc(observed.Containers, func(c runtime.ContainerStatus) bool {
 		return c.Name == name && c.State != runtime.StateCreated
 	})
-	return index, index >= 0 && observed.Containers[index].State == runtime.StateExited
 }
 
 // showsRunning reports whether the status shows the instance as running.
@@ -70,11 +67,9 @@ func holdBack(statuses, before []v1.ContainerStatus, restarting []string) {
 		if ended.State.Terminated == nil || !slices.Contains(restarting, ended.Name) {
 			continue
 		}
-		for j := range before {
-			if was := &before[j]; was.Name == ended.Name && was.ContainerID == ended.ContainerID {
-				*ended = *was.DeepCopy()
-				ended.Ready = false
-			}
+		if was := find(before, ended.Name); was != nil && was.ContainerID == ended.ContainerID {
+			*ended = *was.DeepCopy()
+			ended.Ready = false
 		}
 	}
 }

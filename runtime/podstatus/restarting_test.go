@@ -23,11 +23,15 @@ func TestHoldReadiness(t *testing.T) {
 		}
 		return c
 	}
-	shown := func(id string, state v1.ContainerState) *v1.PodStatus {
-		return &v1.PodStatus{ContainerStatuses: []v1.ContainerStatus{{Name: "a", ContainerID: "fake://" + id, State: state}}}
-	}
 	running := v1.ContainerState{Running: &v1.ContainerStateRunning{}}
+	shown := func(id string, state v1.ContainerState) *v1.PodStatus {
+		return &v1.PodStatus{ContainerStatuses: []v1.ContainerStatus{{Name: "b", ContainerID: "fake://b", State: running}, {Name: "a", ContainerID: "fake://" + id, State: state}}}
+	}
 	exited := []runtime.ContainerStatus{instance("1", runtime.StateExited, time.Millisecond)}
+	other, older := instance("b", runtime.StateCreated, 0), instance("0", runtime.StateExited, time.Hour)
+	other.Name = "b"
+	second, held := instance("b", runtime.StateExited, time.Millisecond), instance("b", runtime.StateRunning, 0)
+	second.Name, held.Name = "b", "b"
 	for _, c := range []struct {
 		name       string
 		before     *v1.PodStatus
@@ -35,9 +39,13 @@ func TestHoldReadiness(t *testing.T) {
 		restarting []string
 		want       []runtime.ContainerStatus // defaults to seen
 	}{
-		{"just exited", shown("1", running), exited, []string{"a"}, []runtime.ContainerStatus{instance("1", runtime.StateRunning, 0)}},
+		{"just exited", shown("1", running), exited, []string{"b", "a"}, []runtime.ContainerStatus{instance("1", runtime.StateRunning, 0)}},
 		{"with a successor that has not started", shown("1", running), append([]runtime.ContainerStatus{instance("2", runtime.StateCreated, 0)}, exited...), []string{"a"},
 			[]runtime.ContainerStatus{instance("1", runtime.StateRunning, 0)}},
+		{"beside other instances", shown("1", running), append([]runtime.ContainerStatus{other}, exited[0], older), []string{"a"},
+			[]runtime.ContainerStatus{other, instance("1", runtime.StateRunning, 0), older}},
+		{"two containers", shown("1", running), append([]runtime.ContainerStatus{second}, exited...), []string{"a", "b"},
+			[]runtime.ContainerStatus{held, instance("1", runtime.StateRunning, 0)}},
 		{"with a successor that runs", shown("1", running), append([]runtime.ContainerStatus{instance("2", runtime.StateRunning, 0)}, exited...), []string{"a"}, nil},
 		{"exited a second ago", shown("1", running), []runtime.ContainerStatus{instance("1", runtime.StateExited, time.Second)}, []string{"a"}, nil},
 		{"not restarted by this sync", shown("1", running), exited, []string{"b"}, nil},
@@ -68,11 +76,11 @@ func TestHoldBack(t *testing.T) {
 		}
 		return s
 	}
-	before := []v1.ContainerStatus{of("a", "1", false), of("b", "2", false), of("c", "3", false)}
+	before := []v1.ContainerStatus{of("a", "1", false), of("b", "2", false), of("c", "3", false), of("d", "5", false)}
 	before[0].Ready = true
-	statuses := []v1.ContainerStatus{of("a", "1", true), of("b", "2", true), of("c", "4", true)}
-	holdBack(statuses, before, []string{"a", "c"})
-	assert.Equal(t, []v1.ContainerStatus{of("a", "1", false), of("b", "2", true), of("c", "4", true)}, statuses)
+	statuses := []v1.ContainerStatus{of("a", "1", true), of("b", "2", true), of("c", "4", true), of("d", "5", true), of("e", "6", true)}
+	holdBack(statuses, before, []string{"a", "c", "d", "e"})
+	assert.Equal(t, []v1.ContainerStatus{of("a", "1", false), of("b", "2", true), of("c", "4", true), of("d", "5", false), of("e", "6", true)}, statuses)
 }
 
 func TestSetWaitingMessage(t *testing.T) {
