@@ -3,7 +3,6 @@
 package podstatus
 
 import (
-	"cmp"
 	"slices"
 	"time"
 
@@ -37,7 +36,7 @@ func (g *generator) withoutRecord(p *place) v1.ContainerStatus {
 	ended := old.State.Terminated
 	switch {
 	case g.resetting && p.ref.Group != runtime.GroupEphemeral && (ended != nil || old.ContainerID != "" && !neverRan(old)):
-		if status.ContainerID, status.ImageID = "", ""; old.ContainerID == "" {
+		if status.ContainerID, status.ImageID = "", ""; ended != nil && ended.ContainerID == "" {
 			break // no instance of this init container is known, and none is restarted
 		}
 		status.RestartCount++
@@ -48,7 +47,9 @@ func (g *generator) withoutRecord(p *place) v1.ContainerStatus {
 		status.LastTerminationState.Terminated = ended.DeepCopy()
 	case ended != nil:
 		kept := *old.DeepCopy()
-		kept.ContainerID = cmp.Or(ended.ContainerID, old.ContainerID) // see isBack
+		if neverRan(old) { // see isBack: without the ID of the later instance, its successor is not counted again
+			kept.ContainerID, kept.ImageID = "", ""
+		}
 		return kept
 	case p.plainInit() && g.initialized && !g.resetting:
 		status.State = v1.ContainerState{Terminated: &v1.ContainerStateTerminated{

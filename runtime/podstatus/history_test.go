@@ -239,6 +239,27 @@ func TestRestartCountOfAnInstanceThatAnotherAgentMade(t *testing.T) {
 	}, got)
 }
 
+// An instance that an earlier agent made never ran and is removed, and then a reboot removes the record of the
+// instance before. Its successor is the restart that is counted already.
+func TestRestartCountOfASuccessorAfterAReboot(t *testing.T) {
+	got := story(t, podOf(t, always, "main a"),
+		obs{"pad exited", "a created #1 =x", "a exited 5"},
+		obs{"pad exited", "pad exited", "a exited 5"},
+		obs{"pad exited"},
+		obs{"pad exited"},
+		obs{"a created #1 =y", "pad exited"},
+		obs{"a running #1 =y", "pad exited"},
+	)
+	assert.Equal(t, []string{
+		"waiting #1, last terminated Error 5 a-0",
+		"terminated Error 5 a-0 #1",
+		"terminated Error 5 a-0 #1",
+		"terminated Error 5 a-0 #1",
+		"waiting #1, last terminated Error 5 a-0",
+		"running #1, last terminated Error 5 a-0",
+	}, got)
+}
+
 // TestRestartAllInPlace follows a pod of which all containers are restarted.
 func TestRestartAllInPlace(t *testing.T) {
 	pod := podOf(t, never, "init i", "main a", "main b policy=Never rule=RestartAllContainers/In/42")
