@@ -41,7 +41,7 @@ func (c *checker) phases() {
 		case was && s.Status.Phase != before.Status.Phase && life.n > 0 && !begun[life]:
 			begun[life] = true
 			delete(ended, life)
-		case was && s.Status.Phase != before.Status.Phase && !c.forgotten(before, s.At) && !c.declared(s):
+		case was && s.Status.Phase != before.Status.Phase && !c.forgotten(before, s.At) && !c.declared(s) && !c.refusedAnew(before, s):
 			c.violate(s.At, "phase of %s (%s) goes from %s to %s", s.Pod.Name, s.Pod.UID, before.Status.Phase, s.Status.Phase)
 			delete(ended, life)
 		case over(s.Status.Phase):
@@ -112,6 +112,12 @@ func (c *checker) forgotten(ended Published, at time.Duration) bool {
 // declaration before any other end, and keeps it, as does the next agent.
 func (c *checker) declared(s Published) bool {
 	return s.Status.Phase == v1.PodFailed && s.Status.Reason == declaredFailed
+}
+
+// refusedAnew: another agent may refuse a static pod that has ended. Agents admit pods that run without a
+// check of the manifest, and check the manifest of a static pod that does not run, as the kubelet.
+func (c *checker) refusedAnew(ended, now Published) bool {
+	return slices.Contains(impossibilities, now.Status.Reason) && c.isStatic(now.Pod.UID) && c.agentBetween(ended.At, now.At)
 }
 
 // toldLate is the time after which a call for a pod, possibly in progress, considers a submission
