@@ -250,7 +250,7 @@ bench-node: build ## the node agent on containerd 2 beside the floor: starts, re
 	KEELSON_CONTAINERD_DIR="$$dir" $(GO) run -tags $(TAGS) ./internal/benchnode -agent bin/nodeagent $(ARGS)
 
 bench-process: build ## the node agent on the process backend beside runit: 1,000 containers started, idle and stopped (Linux; CONTAINERS=1000 ARGS='-idle 10s -- --v 1')
-	@tools/deps.sh runsvdir:runit
+	@tools/deps.sh runsvdir:runit bwrap:bubblewrap
 	$(GO) run -tags $(TAGS) ./internal/benchnode -agent bin/nodeagent -beside-runit $(or $(CONTAINERS),1000) $(ARGS)
 
 bench-sessions: ## what 1,000 log followers and 200 commands at once, and the server itself, cost the node agent (Linux, two minutes)

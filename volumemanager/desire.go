@@ -204,7 +204,7 @@ func (m *Manager) rowFor(w *want) (*volume, *row, error) {
 	if v.size.IsZero() {
 		v.size = w.spec.Claimed
 	}
-	if known := v.rows[w.place.PodUID]; known != nil {
+	if known := v.row(w.place.PodUID); known != nil {
 		return v, known, nil
 	}
 	if r == nil {
@@ -228,7 +228,8 @@ func (m *Manager) displaced(w *want) (*row, error) {
 			err = Transient(fmt.Errorf("volume %s still has the folder of the volume", v.name))
 		default:
 			found = r
-			delete(v.rows, w.place.PodUID)
+			at, _ := v.find(w.place.PodUID)
+			v.rows = slices.Delete(v.rows, at, at+1)
 			m.unlink(v, w.place.PodUID)
 			m.dispatch(v)
 		}
@@ -241,7 +242,7 @@ func (m *Manager) volume(name v1.UniqueVolumeName, plugin Plugin, spec Spec) *vo
 	if v, ok := m.mu.volumes[name]; ok {
 		return v
 	}
-	v := &volume{name: name, plugin: plugin, spec: spec, rows: map[types.UID]*row{}}
+	v := &volume{name: name, plugin: plugin, spec: spec}
 	v.attachable = m.isAttachable(plugin, spec)
 	m.mu.volumes[name] = v
 	m.mu.inUseChanged = m.mu.inUseChanged || v.attachable

@@ -3,6 +3,7 @@
 package volumemanager
 
 import (
+	"slices"
 	"sync"
 	"time"
 
@@ -61,8 +62,8 @@ type podEntry struct {
 	changed chan struct{}
 	// waits counts the waiting calls.
 	waits int
-	// volumes are the names of the volumes with a row of the pod.
-	volumes map[v1.UniqueVolumeName]struct{}
+	// volumes are the volumes with a row of the pod.
+	volumes []*volume
 }
 
 // New returns a Manager without volumes. New starts no goroutine and does not touch the disk. The
@@ -112,7 +113,7 @@ func (m *Manager) pod(uid types.UID) *podEntry {
 	p, ok := m.mu.pods[uid]
 	if !ok {
 		m.mu.epochs++
-		p = &podEntry{epoch: m.mu.epochs, volumes: map[v1.UniqueVolumeName]struct{}{}}
+		p = &podEntry{epoch: m.mu.epochs}
 		m.mu.pods[uid] = p
 	}
 	return p
@@ -134,14 +135,16 @@ func (m *Manager) wakeWaiters(uid types.UID) {
 
 // link adds a row to v and its pod. The lock is held.
 func (m *Manager) link(v *volume, r *row) {
-	v.rows[r.place.PodUID] = r
-	m.pod(r.place.PodUID).volumes[v.name] = struct{}{}
+	at, _ := v.find(r.place.PodUID)
+	v.rows = slices.Insert(v.rows, at, r)
+	p := m.pod(r.place.PodUID)
+	p.volumes = append(p.volumes, v)
 }
 
 // unlink removes v from the volumes of the pod. The lock is held.
 func (m *Manager) unlink(v *volume, uid types.UID) {
 	if p, ok := m.mu.pods[uid]; ok {
-		delete(p.volumes, v.name)
+		p.volumes = slices.DeleteFunc(p.volumes, func(other *volume) bool { return other == v })
 	}
 }
 
@@ -174,7 +177,7 @@ func (m *Manager) begin(v *volume, s step, now time.Time) *operation {
 		v.busy = o
 	}
 	if !s.alone || s.kind == OpMount { // the row stays until its mount has ended
-		v.rows[s.uid].busy = o
+		v.row(s.uid).busy = o
 	}
 	return o
 }
@@ -194,8 +197,7 @@ func (m *Manager) each(uid types.UID, f func(*volume, *row)) {
 	if !ok {
 		return
 	}
-	for name := range p.volumes {
-		v := m.mu.volumes[name]
-		f(v, v.rows[uid])
+	for _, v := range slices.Clone(p.volumes) {
+		f(v, v.row(uid))
 	}
 }

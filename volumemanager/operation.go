@@ -71,7 +71,7 @@ func (v *volume) prepare(s step, root string, now time.Time) *operation {
 		device: Device{Root: root, Spec: v.spec, Path: v.devicePath, Dir: v.deviceDir},
 	}
 	var f failure
-	if r := v.rows[s.uid]; r != nil {
+	if r := v.row(s.uid); r != nil {
 		o.place, o.pod, o.outer, o.path = r.place, r.pod, r.outer, r.mounted.Path
 		o.spec, o.refresh, o.requested = r.spec, r.refresh, r.requested
 		o.state, o.found = r.state, r.found

@@ -90,13 +90,12 @@ func (v *volume) plan(now time.Time) volumePlan {
 	var p volumePlan
 	var alone *step
 	running := false
-	for _, uid := range v.uids() {
-		r := v.rows[uid]
+	for _, r := range v.rows {
 		if r.busy != nil {
 			running = true
 			continue
 		}
-		s, ok := v.next(uid, r)
+		s, ok := v.next(r.place.PodUID, r)
 		if !ok || p.held(v.failureOf(r, s), s.kind, now) {
 			continue
 		}

@@ -6,7 +6,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"math/rand/v2"
+	"slices"
 	"testing"
 	"time"
 
@@ -35,7 +37,11 @@ func (inert) UnmountDevice(_ context.Context, _ Device) error { return nil }
 var now = time.Date(2026, 11, 21, 0, 0, 0, 0, time.UTC)
 
 func volumeWith(rows map[types.UID]*row, edit ...func(*volume)) *volume {
-	v := &volume{name: "example.com/inert/id", plugin: inert{}, rows: rows}
+	v := &volume{name: "example.com/inert/id", plugin: inert{}}
+	for _, uid := range slices.Sorted(maps.Keys(rows)) {
+		rows[uid].place.PodUID = uid
+		v.rows = append(v.rows, rows[uid])
+	}
 	for _, e := range edit {
 		e(v)
 	}
@@ -174,7 +180,7 @@ func TestPlanKeepsItsRules(t *testing.T) {
 				require.Empty(t, v.rows, "seed %d: rule 6", seed)
 				continue
 			}
-			r := v.rows[s.uid]
+			r := v.row(s.uid)
 			require.Nil(t, r.busy, "seed %d: rule 2", seed)
 			require.Equal(t, s.kind == OpUnmount, r.desire == DesireGone, "seed %d: rule 3", seed)
 			require.True(t, s.kind == OpUnmount || r.desire == DesireMounted && !r.terminating, "seed %d: rule 4", seed)
@@ -191,12 +197,12 @@ func TestPlanKeepsItsRules(t *testing.T) {
 
 // requireSettled checks that no possible operation is left undone.
 func requireSettled(t *testing.T, seed uint64, v *volume) {
-	for uid, r := range v.rows {
+	for _, r := range v.rows {
 		if r.desire == DesireGone {
 			require.Equal(t, StateNotMounted, r.state, "seed %d: a gone pod keeps a volume", seed)
 		}
 		if r.desire == DesireMounted && !r.terminating && r.state != StateMounted {
-			stuck := v.blocked(uid, r) != nil || r.failure.terminal || v.failure.terminal
+			stuck := v.blocked(r.place.PodUID, r) != nil || r.failure.terminal || v.failure.terminal
 			require.True(t, stuck, "seed %d: nobody mounts the volume", seed)
 		}
 	}
@@ -230,7 +236,8 @@ func randomVolume(rng *rand.Rand) *volume {
 		if odds(4) {
 			r.busy = &operation{}
 		}
-		v.rows[types.UID(fmt.Sprint(i))] = r
+		r.place.PodUID = types.UID(fmt.Sprint(i))
+		v.rows = append(v.rows, r)
 	}
 	if odds(6) && v.idle() {
 		v.busy = &operation{}

@@ -142,8 +142,8 @@ func (m *Manager) settle(o *operation, out outcome, now time.Time) {
 	defer m.unlock()
 	v := m.mu.volumes[o.volume]
 	v.settle(o, out, now, m.wait)
-	for uid := range v.rows {
-		m.wakeWaiters(uid)
+	for _, r := range v.rows {
+		m.wakeWaiters(r.place.PodUID)
 	}
 	m.dispatch(v)
 }

@@ -72,13 +72,12 @@ func (m *Manager) Snapshot() Snapshot {
 			Name: v.name, Plugin: v.plugin.Name(), Attachable: v.attachable, Attached: v.attached, ReportedInUse: v.reported,
 			Device: v.device, DeviceDir: v.deviceDir, LastError: v.failure.err,
 		}
-		for _, uid := range v.uids() {
-			r := v.rows[uid]
+		for _, r := range v.rows {
 			if r.busy != nil && r.busy != v.busy {
 				s.Operations = append(s.Operations, r.busy.describe())
 			}
 			one.Pods = append(one.Pods, PodVolume{
-				UID: uid, Outer: slices.Clone(r.outer), Inner: r.place.Inner, Desire: r.desire, State: r.state,
+				UID: r.place.PodUID, Outer: slices.Clone(r.outer), Inner: r.place.Inner, Desire: r.desire, State: r.state,
 				Reconstructed: r.found, Mounted: r.mounted,
 				LastError: r.failure.err, Failures: r.failure.count, RetryAt: r.failure.until,
 			})

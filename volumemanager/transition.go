@@ -37,7 +37,7 @@ type outcome struct {
 // The same table holds for the device. A found volume was found after a restart of the agent, and
 // was not set up since. Containers may use a found volume, whatever error SetUp returns.
 func (v *volume) settle(o *operation, out outcome, now time.Time, wait backoff) {
-	r := v.rows[o.uid]
+	r := v.row(o.uid)
 	v.busy = nil // no operation runs beside an operation that runs alone
 	if r != nil {
 		r.busy = nil

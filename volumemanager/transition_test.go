@@ -47,9 +47,9 @@ func TestTransitions(t *testing.T) {
 			out := outcome{err: failures[tc.err]}
 			v := volumeWith(map[types.UID]*row{"a": {state: tc.was, found: tc.found, desire: DesireGone}})
 			o := &operation{step: step{kind: tc.kind, uid: "a"}}
-			v.rows["a"].busy = o
+			v.row("a").busy = o
 			v.settle(o, out, now, backoff{time.Second, time.Minute})
-			r := v.rows["a"]
+			r := v.row("a")
 			assert.Equal(t, tc.want, r.state)
 			assert.Nil(t, r.busy)
 			assert.Equal(t, out.err, r.failure.err)
@@ -87,7 +87,7 @@ func TestTransitionsOfALivePod(t *testing.T) {
 	for desire, want := range map[Desire]Desire{DesireGone: DesireKept, DesireKept: DesireKept, DesireMounted: DesireMounted} {
 		v := volumeWith(map[types.UID]*row{"a": {state: StateMounted, desire: desire, busy: &operation{}}})
 		v.settle(&operation{step: step{kind: OpUnmount, uid: "a"}}, outcome{alive: true}, now, backoff{time.Second, time.Minute})
-		assert.Equal(t, row{state: StateMounted, desire: want}, *v.rows["a"])
+		assert.Equal(t, row{place: Place{PodUID: "a"}, state: StateMounted, desire: want}, *v.row("a"))
 	}
 }
 

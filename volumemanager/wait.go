@@ -139,7 +139,7 @@ func (m *Manager) row(name v1.UniqueVolumeName, uid types.UID) (*volume, *row) {
 	if !ok {
 		return nil, nil
 	}
-	return v, v.rows[uid]
+	return v, v.row(uid)
 }
 
 // mountError returns the error with the missing volumes and the reasons.

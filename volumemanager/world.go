@@ -3,8 +3,8 @@
 package volumemanager
 
 import (
+	"cmp"
 	"fmt"
-	"maps"
 	"slices"
 	"time"
 
@@ -93,7 +93,7 @@ type volume struct {
 	// fixed: the plugin cannot expand the volume on this node.
 	fixed bool
 
-	rows    map[types.UID]*row
+	rows    []*row     // sorted by the UIDs of the pods
 	busy    *operation // an operation on the whole volume
 	failure failure    // of the last operation on the whole volume
 }
@@ -132,8 +132,18 @@ type failure struct {
 	err      error
 }
 
-// uids returns the pods of v, sorted.
-func (v *volume) uids() []types.UID { return slices.Sorted(maps.Keys(v.rows)) }
+// find returns the index of a pod's row, or the index at which to insert the row.
+func (v *volume) find(uid types.UID) (at int, found bool) {
+	return slices.BinarySearchFunc(v.rows, uid, func(r *row, uid types.UID) int { return cmp.Compare(r.place.PodUID, uid) })
+}
+
+// row returns the row of a pod, nil if there is none.
+func (v *volume) row(uid types.UID) *row {
+	if at, found := v.find(uid); found {
+		return v.rows[at]
+	}
+	return nil
+}
 
 // idle reports whether no operation runs on v.
 func (v *volume) idle() bool {
@@ -150,8 +160,8 @@ func (v *volume) idle() bool {
 
 // elsewhere returns another pod with v mounted or uncertain.
 func (v *volume) elsewhere(uid types.UID) (types.UID, bool) {
-	for _, other := range v.uids() {
-		if r := v.rows[other]; other != uid && r.state != StateNotMounted {
+	for _, r := range v.rows {
+		if other := r.place.PodUID; other != uid && r.state != StateNotMounted {
 			return other, true
 		}
 	}
@@ -175,12 +185,13 @@ func (v *volume) grows(spec Spec) bool {
 // removeIdleRows removes the rows that are neither needed nor mounted, and returns their pods.
 func (v *volume) removeIdleRows() []types.UID {
 	var removed []types.UID
-	for uid, r := range v.rows {
-		if r.desire != DesireMounted && r.state == StateNotMounted && r.busy == nil {
-			delete(v.rows, uid)
-			removed = append(removed, uid)
+	v.rows = slices.DeleteFunc(v.rows, func(r *row) bool {
+		idle := r.desire != DesireMounted && r.state == StateNotMounted && r.busy == nil
+		if idle {
+			removed = append(removed, r.place.PodUID)
 		}
-	}
+		return idle
+	})
 	return removed
 }
 

@@ -29,7 +29,8 @@ type crowdCost struct {
 }
 
 // besideRunit measures the agent on the process backend with many pods, without and with walls, beside
-// runit with as many services, and prints ratios. Without runit only the agent is measured.
+// runit with as many services, and prints ratios. The services of the agent's confined crowd's reference
+// run in bubblewrap, with the same namespaces. Of a program that is not installed there are no ratios.
 func besideRunit(ctx context.Context, dir string, o options) error {
 	// The folder is the supervisors' user's, too.
 	if err := os.Chmod(dir, 0o755); err != nil {
@@ -40,18 +41,31 @@ func besideRunit(ctx context.Context, dir string, o options) error {
 		user = unprivileged
 	}
 	fmt.Printf("machine: %s\n%d containers, user %d\n\n", machine(), o.besideRunit, user)
-	fmt.Printf("%-46s %12s %12s %9s  %s\n", "", "runit", "keelson", "ratio", "goal")
-	var floor crowdCost
-	if _, err := exec.LookPath("runsvdir"); err != nil {
-		fmt.Println("runit is not installed, so there are no ratios")
-	} else if floor, err = measureCrowd(ctx, dir, o, &runit{dir: filepath.Join(dir, "services"), user: user}); err != nil {
-		return fmt.Errorf("runit: %w", err)
-	}
-	for _, kind := range []struct{ name, flag string }{{"open", "--confine=false"}, {"confined", "--confine"}} {
+	fmt.Printf("%-46s %12s %12s %9s  %s\n", "(confined: runit with bubblewrap)", "runit", "keelson", "ratio", "goal")
+	var open crowdCost // of runit
+	for _, kind := range []struct {
+		name, flag string
+		needs      []string
+		wrapped    bool
+	}{
+		{"open", "--confine=false", []string{"runsvdir"}, false},
+		{"confined", "--confine", []string{"runsvdir", "bwrap"}, true},
+	} {
+		var floor crowdCost
+		if err := installed(kind.needs); err != nil {
+			fmt.Printf("%s: no ratios: %v\n", kind.name, err)
+		} else if floor, err = measureCrowd(ctx, dir, o, &runit{dir: filepath.Join(dir, "services-"+kind.name), user: user, wrapped: kind.wrapped}); err != nil {
+			return fmt.Errorf("%s, runit: %w", kind.name, err)
+		}
 		n := node{endpoint: "process", dir: filepath.Join(dir, kind.name), path: o.agent, flags: slices.Concat(o.flags, []string{kind.flag}), user: user}
 		cost, err := measureCrowd(ctx, dir, o, &agent{n})
 		if err != nil {
 			return fmt.Errorf("%s: %w", kind.name, err)
+		}
+		if kind.wrapped {
+			row(kind.name+", all running, beside runit without walls", open.started, cost.started, "")
+		} else {
+			open = floor
 		}
 		row(kind.name+", all running", floor.started, cost.started, "≤ 1.2 ×")
 		row(kind.name+", all ended", floor.stopped, cost.stopped, "≤ 3 s")
@@ -60,6 +74,16 @@ func besideRunit(ctx context.Context, dir string, o options) error {
 		printRatio(kind.name+", memory after 5 s", "MiB", float64(floor.early)/(1<<20), float64(cost.early)/(1<<20), "")
 		printRatio(kind.name+", memory of the settled supervisor", "MiB", float64(floor.memory)/(1<<20), float64(cost.memory)/(1<<20), "≤ 40 MiB")
 		printRatio(kind.name+", idle CPU, of one core", "%", floor.idle, cost.idle, "≤ 0.3 %")
+	}
+	return nil
+}
+
+// installed returns the error of the first program that is not installed.
+func installed(programs []string) error {
+	for _, name := range programs {
+		if _, err := exec.LookPath(name); err != nil {
+			return err
+		}
 	}
 	return nil
 }

@@ -36,13 +36,17 @@ type supervisor interface {
 
 // runit is runsvdir of runit, with a service for each program. A service has no log.
 type runit struct {
-	dir  string
-	user uint32
-	svd  *exec.Cmd
+	dir     string
+	user    uint32
+	wrapped bool // the programs run in bubblewrap, with the namespaces of a confined container
+	svd     *exec.Cmd
 }
 
 func (r *runit) prepare(c *crowd) error {
 	script := "#!/bin/sh\n" + c.script() + "\n"
+	if r.wrapped {
+		script = fmt.Sprintf("#!/bin/sh\nexec %s /bin/sh -c %q\n", strings.Join(bubblewrap(c.dir), " "), c.script())
+	}
 	for i := range c.size {
 		service := filepath.Join(r.dir, strconv.Itoa(i))
 		if err := os.MkdirAll(service, 0o755); err != nil {
@@ -53,6 +57,17 @@ func (r *runit) prepare(c *crowd) error {
 		}
 	}
 	return giveTo(r.dir, r.user)
+}
+
+// bubblewrap is the command line that gives a program its own user, processes, IPC, host name and root
+// file system, in which it can write to a folder, no capability, and no new terminal.
+func bubblewrap(dir string) []string {
+	args := []string{"bwrap", "--unshare-user", "--unshare-pid", "--unshare-ipc", "--unshare-uts", "--die-with-parent", "--new-session",
+		"--cap-drop", "ALL", "--proc", "/proc", "--dev", "/dev", "--bind", dir, dir}
+	for _, path := range []string{"/usr", "/bin", "/sbin", "/lib", "/lib64", "/etc", "/opt", "/sys"} {
+		args = append(args, "--ro-bind-try", path, path)
+	}
+	return args
 }
 
 func (r *runit) start(context.Context) error {

@@ -4,7 +4,6 @@ package feature
 
 import (
 	"iter"
-	"maps"
 
 	"k8s.io/apimachinery/pkg/types"
 )
@@ -77,13 +76,23 @@ func (s *Slot[T]) Drop(uid types.UID) (last T) {
 func (s *Slot[T]) All() iter.Seq2[types.UID, T] {
 	s.table.mu.RLock()
 	defer s.table.mu.RUnlock()
-	values := make(map[types.UID]T, s.table.filled[s])
+	type stored struct {
+		uid   types.UID
+		value T
+	}
+	values := make([]stored, 0, s.table.filled[s])
 	if s.table.filled[s] > 0 {
 		for uid, r := range s.table.records {
 			if p, ok := r[s].(*T); ok {
-				values[uid] = *p
+				values = append(values, stored{uid, *p})
 			}
 		}
 	}
-	return maps.All(values)
+	return func(yield func(types.UID, T) bool) {
+		for _, v := range values {
+			if !yield(v.uid, v.value) {
+				return
+			}
+		}
+	}
 }

@@ -9,7 +9,6 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
-	v1 "k8s.io/api/core/v1"
 )
 
 // TestFullDisk stores records on a disk without a free byte. The reserve is enough for the next
@@ -26,9 +25,9 @@ func TestFullDisk(t *testing.T) {
 	s, err := openStore(dir)
 	require.NoError(t, err)
 	defer s.close()
-	a, old := version(t, "web:1")
-	b, fresh := version(t, "web:2")
-	id, versions := idOf("file", old[0]), map[string][]*v1.Pod{a: old, b: fresh}
+	a, old := versionWith(t, "web:1")
+	b, fresh := versionWith(t, "web:2")
+	id, all := idOf("file", old[0]), versions{{a, old}, {b, fresh}}
 	stored := func() Record {
 		units, errs := s.load()
 		require.Empty(t, errs)
@@ -45,14 +44,14 @@ func TestFullDisk(t *testing.T) {
 		}
 		require.ErrorIs(t, err, syscall.ENOSPC)
 	}
-	require.NoError(t, s.save(id, &Record{Phase: Steady, Good: a}, versions))
+	require.NoError(t, s.save(id, &Record{Phase: Steady, Good: a}, all))
 	fill()
-	require.NoError(t, s.save(id, &Record{Phase: Staging, Good: a, Next: b}, versions), "the reserve is given up")
+	require.NoError(t, s.save(id, &Record{Phase: Staging, Good: a, Next: b}, all), "the reserve is given up")
 	assert.Equal(t, Staging, stored().Phase)
 	fill()
-	require.ErrorIs(t, s.save(id, &Record{Phase: Proving, Good: a, Next: b}, versions), syscall.ENOSPC)
+	require.ErrorIs(t, s.save(id, &Record{Phase: Proving, Good: a, Next: b}, all), syscall.ENOSPC)
 	assert.Equal(t, Staging, stored().Phase, "the last record stays")
 	require.NoError(t, os.Remove(dir+"/filling"))
-	require.NoError(t, s.save(id, &Record{Phase: Steady, Good: b}, versions))
+	require.NoError(t, s.save(id, &Record{Phase: Steady, Good: b}, all))
 	assert.Equal(t, b, stored().Good)
 }

@@ -35,11 +35,11 @@ func Units(dir string) ([]Unit, error) {
 	var units []Unit
 	for _, l := range loaded {
 		u := Unit{Name: l.Unit.String(), Record: l.Record, id: l.Unit}
-		for _, pod := range l.versions[l.Runs()] {
+		for _, pod := range l.versions.of(l.Runs()) {
 			u.Pods, u.Node = append(u.Pods, pod.Namespace+"/"+pod.Name), pod.Spec.NodeName
 		}
-		for hash := range l.versions {
-			u.versions = append(u.versions, hash)
+		for _, known := range l.versions {
+			u.versions = append(u.versions, known.hash)
 		}
 		units = append(units, u)
 	}

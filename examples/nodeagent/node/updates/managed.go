@@ -7,7 +7,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"math/rand/v2"
 	"slices"
 	"strings"
@@ -44,7 +43,7 @@ type managed struct {
 	changed  time.Time // the last change of pods
 	seen     bool      // the source has listed the unit since the start
 	desired  string    // the hash of pods
-	versions map[string][]*v1.Pod
+	versions versions
 
 	runs      string // the version that the node was told to run
 	members   []member
@@ -69,7 +68,7 @@ type member struct {
 func (k *keeper) unit(id unitID) *managed {
 	m := k.units[id]
 	if m == nil {
-		m = &managed{id: id, keeper: k, versions: map[string][]*v1.Pod{}}
+		m = &managed{id: id, keeper: k}
 		k.units[id] = m
 	}
 	return m
@@ -121,8 +120,8 @@ func (m *managed) list() {
 		return
 	}
 	m.desired = hash
-	if m.versions[hash] == nil {
-		m.versions[hash] = slices.Clone(m.pods)
+	if m.versions.of(hash) == nil {
+		m.versions = append(m.versions, version{hash, slices.Clone(m.pods)})
 	}
 }
 
@@ -143,7 +142,7 @@ func (m *managed) prepare(now time.Time) bool {
 		m.complain(errors.New("the record is that of a newer agent: version " + m.record.Runs() + " runs, and changes wait for that agent"))
 		return false
 	}
-	if m.pick != "" && m.versions[m.pick] == nil {
+	if m.pick != "" && m.versions.of(m.pick) == nil {
 		m.pick = ""
 		m.complain(m.keeper.store.answer(m.id))
 	}
@@ -198,7 +197,7 @@ func (m *managed) complain(err error) {
 // facts implements world.
 func (m *managed) facts(r *Record) Facts {
 	u, now := m.keeper.updates, time.Now()
-	gate := gateOf(m.versions[r.Runs()], u.opts.Gate)
+	gate := gateOf(m.versions.of(r.Runs()), u.opts.Gate)
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	f := Facts{
@@ -233,8 +232,8 @@ func (m *managed) save(r *Record) error {
 		return err
 	}
 	known := r.Known()
-	maps.DeleteFunc(m.versions, func(hash string, _ []*v1.Pod) bool {
-		return !slices.Contains(known, hash) && hash != m.desired && !slices.Contains(m.record.Pinned(), hash)
+	m.versions = slices.DeleteFunc(m.versions, func(v version) bool {
+		return !slices.Contains(known, v.hash) && v.hash != m.desired && !slices.Contains(m.record.Pinned(), v.hash)
 	})
 	return nil
 }
@@ -263,7 +262,7 @@ func (m *managed) act(a Action) {
 
 // switchTo has the node run the pods of a version.
 func (m *managed) switchTo(hash string) {
-	pods := m.versions[hash]
+	pods := m.versions.of(hash)
 	if hash == m.runs || hash != "" && pods == nil {
 		return
 	}
@@ -307,7 +306,7 @@ func (m *managed) emit(a Action) {
 		kind = v1.EventTypeWarning
 	}
 	for _, hash := range []string{m.record.Runs(), m.record.Next, m.desired} {
-		if pods := m.versions[hash]; len(pods) > 0 {
+		if pods := m.versions.of(hash); len(pods) > 0 {
 			m.keeper.updates.host.Event(pods[0], kind, a.Reason, a.Message)
 			return
 		}
@@ -329,7 +328,7 @@ func (m *managed) startStaging(hash string) {
 	u.mu.Unlock()
 	ctx, cancel := context.WithCancel(m.keeper.work)
 	m.cancel = cancel
-	pods := m.versions[hash]
+	pods := m.versions.of(hash)
 	m.keeper.staging.Go(func() {
 		defer cancel()
 		for attempt := 0; ctx.Err() == nil; attempt++ {

@@ -47,9 +47,26 @@ type saved struct {
 	Format int    `json:"format"`
 	Unit   unitID `json:"unit"`
 	Record
-	versions map[string][]*v1.Pod
+	versions versions
 	lost     error // the record could not be read; Record is made from the versions
 	newer    bool  // the record is that of a newer agent, and must not be changed
+}
+
+// version is the pods of a hash.
+type version struct {
+	hash string
+	pods []*v1.Pod
+}
+
+// versions are the known versions of a unit. Most units have one.
+type versions []version
+
+// of returns the pods of a hash, nil if the version is not known.
+func (v versions) of(hash string) []*v1.Pod {
+	if at := slices.IndexFunc(v, func(known version) bool { return known.hash == hash }); at >= 0 {
+		return v[at].pods
+	}
+	return nil
 }
 
 // openStore opens the folder at dir, and creates a missing folder.
@@ -92,17 +109,17 @@ func (s *store) load() (units []*saved, errs []error) {
 // newest version has to pass its gate again, and the version before is Good. The result is nil if
 // the folder has no version.
 func (s *store) loadUnit(folder string) (*saved, error) {
-	u := &saved{versions: map[string][]*v1.Pod{}}
+	u := &saved{}
 	data, err := atomicfile.Read(s.dir, path.Join(folder, stateFile), maxState)
 	if err == nil {
 		err = json.Unmarshal(data, u)
 	}
 	u.newer = err == nil && u.Format > recordFormat
-	hashes := s.loadVersions(folder, u.versions)
-	if good := u.Good; err == nil && good != "" && u.versions[good] == nil {
+	u.versions = s.loadVersions(folder)
+	if good := u.Good; err == nil && good != "" && u.versions.of(good) == nil {
 		err = fmt.Errorf("the manifests of version %s cannot be read", good)
 	}
-	if err == nil && u.Next != "" && u.Good == "" && u.versions[u.Next] == nil {
+	if err == nil && u.Next != "" && u.Good == "" && u.versions.of(u.Next) == nil {
 		err = fmt.Errorf("the manifests of version %s cannot be read", u.Next)
 	}
 	if err == nil && u.Unit.folder() != folder {
@@ -113,17 +130,17 @@ func (s *store) loadUnit(folder string) (*saved, error) {
 		return u, nil
 	case u.newer:
 		return nil, err
-	case len(hashes) == 0:
+	case len(u.versions) == 0:
 		return nil, nil // a crash before the first record
 	}
-	id, ok := parseFolder(folder, u.versions[hashes[0]])
+	id, ok := parseFolder(folder, u.versions[0].pods)
 	if !ok {
 		return nil, err
 	}
 	u.Unit, u.lost = id, err
-	u.Record = Record{Phase: Proving, Next: hashes[0]}
-	if len(hashes) > 1 {
-		u.Good = hashes[1]
+	u.Record = Record{Phase: Proving, Next: u.versions[0].hash}
+	if len(u.versions) > 1 {
+		u.Good = u.versions[1].hash
 	}
 	return u, nil
 }
@@ -139,9 +156,8 @@ func parseFolder(folder string, pods []*v1.Pod) (id unitID, ok bool) {
 	return id, false
 }
 
-// loadVersions reads the versions of a unit and returns the hashes of the readable versions, the
-// newest first.
-func (s *store) loadVersions(folder string, into map[string][]*v1.Pod) (hashes []string) {
+// loadVersions returns the readable versions of a unit, the newest first.
+func (s *store) loadVersions(folder string) (readable versions) {
 	dir := path.Join(folder, versionsDir)
 	entries, _ := fs.ReadDir(s.dir.FS(), dir)
 	times := map[string]time.Time{}
@@ -159,21 +175,21 @@ func (s *store) loadVersions(folder string, into map[string][]*v1.Pod) (hashes [
 		if sum, err := hashOf(pods); err != nil || sum != hash {
 			continue
 		}
-		into[hash], times[hash] = pods, info.ModTime()
-		hashes = append(hashes, hash)
+		times[hash] = info.ModTime()
+		readable = append(readable, version{hash, pods})
 	}
-	slices.SortFunc(hashes, func(a, b string) int { return times[b].Compare(times[a]) })
-	return hashes
+	slices.SortFunc(readable, func(a, b version) int { return times[b.hash].Compare(times[a.hash]) })
+	return readable
 }
 
 // save stores a record, after the versions in the record. Versions that no record names any more
 // are removed afterwards.
-func (s *store) save(id unitID, r *Record, versions map[string][]*v1.Pod) error {
+func (s *store) save(id unitID, r *Record, all versions) error {
 	folder := id.folder()
 	known := r.Known()
-	err := s.write(folder, id, r, known, versions)
+	err := s.write(folder, id, r, known, all)
 	if errors.Is(err, syscall.ENOSPC) && s.dir.Remove(reserveFile) == nil {
-		err = s.write(folder, id, r, known, versions)
+		err = s.write(folder, id, r, known, all)
 	}
 	if err != nil {
 		return fmt.Errorf("record of the update: %w", err)
@@ -185,16 +201,16 @@ func (s *store) save(id unitID, r *Record, versions map[string][]*v1.Pod) error 
 	return nil
 }
 
-func (s *store) write(folder string, id unitID, r *Record, known []string, versions map[string][]*v1.Pod) error {
+func (s *store) write(folder string, id unitID, r *Record, known []string, all versions) error {
 	if err := s.dir.MkdirAll(path.Join(folder, versionsDir), 0o700); err != nil {
 		return err
 	}
 	for _, hash := range known {
 		name := path.Join(folder, versionsDir, hash+".json")
-		if _, err := s.dir.Lstat(name); err == nil || versions[hash] == nil {
+		if _, err := s.dir.Lstat(name); err == nil || all.of(hash) == nil {
 			continue
 		}
-		data, err := json.Marshal(versions[hash])
+		data, err := json.Marshal(all.of(hash))
 		if err == nil {
 			err = atomicfile.Write(s.dir, name, data)
 		}

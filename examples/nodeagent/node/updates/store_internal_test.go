@@ -14,7 +14,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-func version(t *testing.T, image string) (hash string, pods []*v1.Pod) {
+func versionWith(t *testing.T, image string) (hash string, pods []*v1.Pod) {
 	t.Helper()
 	pods = []*v1.Pod{{
 		ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "web", UID: "1"},
@@ -26,7 +26,7 @@ func version(t *testing.T, image string) (hash string, pods []*v1.Pod) {
 }
 
 func TestHash(t *testing.T) {
-	hash, pods := version(t, "web:1")
+	hash, pods := versionWith(t, "web:1")
 	pods[0].UID, pods[0].ResourceVersion, pods[0].Generation = "2", "3", 4
 	pods[0].Annotations = map[string]string{AnnotationHold: "true", "kubernetes.io/config.hash": "5"}
 	same, err := hashOf(pods)
@@ -40,9 +40,9 @@ func TestHash(t *testing.T) {
 
 // TestStore damages the files of a unit with a good and a next version.
 func TestStore(t *testing.T) {
-	a, old := version(t, "web:1")
-	b, fresh := version(t, "web:2")
-	versions := map[string][]*v1.Pod{a: old, b: fresh}
+	a, old := versionWith(t, "web:1")
+	b, fresh := versionWith(t, "web:2")
+	all := versions{{a, old}, {b, fresh}}
 	id := idOf("file", old[0])
 	record := Record{Phase: Staging, Good: a, Next: b, History: []Entry{{Hash: a, Reason: EventSucceeded}}}
 	for name, c := range map[string]struct {
@@ -74,10 +74,10 @@ func TestStore(t *testing.T) {
 			require.NoError(t, err)
 			defer s.close()
 			first := Record{Phase: Proving, Next: a}
-			require.NoError(t, s.save(id, &first, versions))
+			require.NoError(t, s.save(id, &first, all))
 			folder := filepath.Join(s.dir.Name(), id.folder())
 			require.NoError(t, os.Chtimes(folder+"/versions/"+a+".json", start, start))
-			require.NoError(t, s.save(id, &record, versions))
+			require.NoError(t, s.save(id, &record, all))
 			info, err := os.Stat(folder + "/state.json")
 			require.NoError(t, err)
 			assert.Equal(t, os.FileMode(0o600), info.Mode())
@@ -96,21 +96,21 @@ func TestStore(t *testing.T) {
 			assert.Equal(t, c.lost, u.lost != nil)
 			assert.Equal(t, id, u.Unit)
 			for _, hash := range u.Pinned() {
-				assert.NotNil(t, u.versions[hash], "a version that may run can be read")
+				assert.NotNil(t, u.versions.of(hash), "a version that may run can be read")
 			}
 		})
 	}
 }
 
 func TestStoreForgetsVersions(t *testing.T) {
-	a, old := version(t, "web:1")
-	b, fresh := version(t, "web:2")
+	a, old := versionWith(t, "web:1")
+	b, fresh := versionWith(t, "web:2")
 	s, err := openStore(t.TempDir())
 	require.NoError(t, err)
 	defer s.close()
-	id, versions := idOf("file", old[0]), map[string][]*v1.Pod{a: old, b: fresh}
-	require.NoError(t, s.save(id, &Record{Phase: Staging, Good: a, Next: b}, versions))
-	require.NoError(t, s.save(id, &Record{Phase: Steady, Good: b}, versions))
+	id, all := idOf("file", old[0]), versions{{a, old}, {b, fresh}}
+	require.NoError(t, s.save(id, &Record{Phase: Staging, Good: a, Next: b}, all))
+	require.NoError(t, s.save(id, &Record{Phase: Steady, Good: b}, all))
 	units, _ := s.load()
 	require.Len(t, units, 1)
 	assert.Len(t, units[0].versions, 1)

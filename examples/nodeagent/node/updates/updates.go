@@ -222,10 +222,10 @@ func (u *Updates) images() (all []string) {
 }
 
 // pinLocked replaces the pinned images of a unit by those of the versions with the hashes.
-func (u *Updates) pinLocked(id unitID, hashes []string, versions map[string][]*v1.Pod) {
+func (u *Updates) pinLocked(id unitID, hashes []string, all versions) {
 	var names []string
 	for _, hash := range hashes {
-		for _, pod := range versions[hash] {
+		for _, pod := range all.of(hash) {
 			for _, image := range imagesOf(pod) {
 				names = append(names, image.name)
 			}
