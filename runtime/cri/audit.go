@@ -218,14 +218,11 @@ func (r *client) Collect(ctx context.Context, l runtime.Leftover) error {
 	case runtime.LeftoverProcess:
 		return endProcess(ctx, held)
 	case runtime.LeftoverShim:
-		place, err := proc.Places(func(args []string) bool { s, ok := parseShim(args); return ok && s.id == l.ID })
-		if err != nil {
-			return err
-		}
+		place, _ := proc.PlaceOf(l.PID, func(args []string) bool { s, ok := parseShim(args); return ok && s.id == l.ID })
 		if err := endShim(ctx, held); err != nil {
 			return err
 		}
-		return removeBundle(ctx, place[l.PID].Dir, l.ID)
+		return removeBundle(ctx, place.Dir, l.ID)
 	}
 	return fmt.Errorf("%s: this backend leaves no %s behind", l, l.Kind)
 }

@@ -241,14 +241,12 @@ func (r *Runtime) collectShim(ctx context.Context, l runtime.Leftover) error {
 	if err != nil {
 		return err
 	}
-	places, err := proc.Places(r.isOwn) // again, while the pidfd keeps the PID from being reused
-	for _, o := range r.orphanShims(places) {
-		if o.PID == l.PID {
-			return endShim(ctx, h, 0)
-		}
+	place, ok := proc.PlaceOf(l.PID, r.isOwn) // again, while the pidfd keeps the PID from being reused
+	if ok && len(r.orphanShims(map[int]proc.Place{l.PID: place})) > 0 {
+		return endShim(ctx, h, 0)
 	}
 	h.Close()
-	return err
+	return nil
 }
 
 // collectFolder removes a folder that is half made, half removed, or empty.

@@ -79,12 +79,17 @@ func Is(r Ref, match Match) bool { return r.PID > 0 && matches(r.PID, match) }
 func matches(pid int, match Match) bool {
 	dir := "/proc/" + strconv.Itoa(pid)
 	raw, err := arguments(dir)
-	if err != nil || !match(strings.Split(strings.TrimSuffix(string(raw), "\x00"), "\x00")) {
+	if err != nil || !match(split(raw)) {
 		return false
 	}
 	var st unix.Stat_t
 	err = unix.Stat(dir, &st)
 	return err == nil && (st.Uid == 0 || int(st.Uid) == os.Geteuid())
+}
+
+// split splits the result of arguments.
+func split(raw []byte) []string {
+	return strings.Split(strings.TrimSuffix(string(raw), "\x00"), "\x00")
 }
 
 // arguments returns the arguments of the process with the folder dir, each with a zero byte at its
@@ -129,8 +134,9 @@ func Hold(hint Ref, match Match) (*Handle, error) {
 		return nil, err
 	}
 	for _, pid := range pids {
-		h, err := HoldAt(Ref{PID: pid}, match)
-		if err == nil && isCopy(pid) {
+		var args []string
+		h, err := HoldAt(Ref{PID: pid}, func(of []string) bool { args = of; return match(of) })
+		if err == nil && isCopy(pid, args) {
 			h.Close()
 			continue
 		}

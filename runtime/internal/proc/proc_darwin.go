@@ -93,6 +93,9 @@ type Place struct {
 // Places is not available, because arguments are not visible on this system.
 func Places(Match) (map[int]Place, error) { return nil, nil }
 
+// PlaceOf is not available either.
+func PlaceOf(int, Match) (p Place, ok bool) { return p, false }
+
 func open(pid int) (*Handle, error) {
 	info, err := Lookup(pid)
 	return &Handle{info.Ref}, err

@@ -137,13 +137,13 @@ type Place struct {
 	Dir  string
 }
 
-// isCopy reports whether a process has its parent's arguments. Between its fork and the start of a
-// program, a child has the arguments of its parent, and is no other instance of the parent's program.
-func isCopy(pid int) bool {
-	info, _ := Lookup(pid) // a process that has ended has no arguments
-	own, _ := arguments("/proc/" + strconv.Itoa(pid))
+// isCopy reports whether the parent of a process has the arguments of the process, too. Between its fork
+// and the start of a program, a child has the arguments of its parent, and is no other instance of the
+// parent's program.
+func isCopy(pid int, args []string) bool {
+	info, _ := Lookup(pid) // a process that has ended has no parent
 	parents, _ := arguments("/proc/" + strconv.Itoa(info.PPID))
-	return len(own) > 0 && bytes.Equal(own, parents)
+	return slices.Equal(args, split(parents))
 }
 
 // Places returns, by PID, the Place of each process with matching arguments, without the children
@@ -155,13 +155,20 @@ func Places(match Match) (map[int]Place, error) {
 	}
 	out := map[int]Place{}
 	for _, pid := range pids {
-		var p Place
-		if !matches(pid, func(args []string) bool { p.Args = args; return match(args) }) || isCopy(pid) {
-			continue
-		}
-		if p.Dir, err = os.Readlink("/proc/" + strconv.Itoa(pid) + "/cwd"); err == nil {
+		if p, ok := PlaceOf(pid, match); ok {
 			out[pid] = p
 		}
 	}
 	return out, nil
+}
+
+// PlaceOf returns the Place of a process with matching arguments. ok is false for other processes, and
+// for a child of such a process that has not executed a program yet.
+func PlaceOf(pid int, match Match) (p Place, ok bool) {
+	if !matches(pid, func(args []string) bool { p.Args = args; return match(args) }) || isCopy(pid, p.Args) {
+		return Place{}, false
+	}
+	dir, err := os.Readlink("/proc/" + strconv.Itoa(pid) + "/cwd")
+	p.Dir = dir
+	return p, err == nil
 }

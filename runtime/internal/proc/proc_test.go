@@ -90,6 +90,32 @@ func TestHold(t *testing.T) {
 
 // TestExecutingIsNoEnd: a process that executes a program has no arguments for some microseconds, and
 // is recognized all the time.
+// TestPlaceOf asks for one process among many. With many leftovers, a look at all processes for each of
+// them took minutes.
+func TestPlaceOf(t *testing.T) {
+	isSleep := func(args []string) bool { return slices.Equal(args, []string{"sleep", "1000"}) }
+	r := sleeper(t)
+	dir, err := os.Getwd()
+	require.NoError(t, err)
+	got, ok := PlaceOf(r.PID, isSleep)
+	assert.True(t, ok)
+	assert.Equal(t, Place{Args: []string{"sleep", "1000"}, Dir: dir}, got)
+	for _, other := range []int{os.Getpid(), 1 << 30, 0} {
+		got, ok := PlaceOf(other, isSleep)
+		assert.False(t, ok)
+		assert.Empty(t, got)
+	}
+	for range 50 {
+		sleeper(t)
+	}
+	reads := testing.AllocsPerRun(3, func() { _, _ = PlaceOf(r.PID, isSleep) })
+	assert.Less(t, reads, 50., "allocations: no process but its parent is read")
+	all, err := Places(isSleep)
+	require.NoError(t, err)
+	assert.GreaterOrEqual(t, len(all), 51)
+	assert.Equal(t, got, all[r.PID])
+}
+
 func TestExecutingIsNoEnd(t *testing.T) {
 	c := exec.Command("sh", "-c", `exec sh -c "$0" "$0"`, `exec sh -c "$0" "$0"`)
 	require.NoError(t, c.Start())
