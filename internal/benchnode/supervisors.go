@@ -82,7 +82,7 @@ func (r *runit) stop() error { return r.svd.Process.Signal(syscall.SIGHUP) }
 func (r *runit) pid() int { return r.svd.Process.Pid }
 
 func (r *runit) holders() ([]int, error) {
-	return processes(func(args []string) bool { return len(args) == 2 && args[0] == "runsv" })
+	return processes(func(args []string) bool { return len(args) == 2 && args[0] == "runsv" || args[0] == "bwrap" })
 }
 
 func (r *runit) remains() (bool, error) {
