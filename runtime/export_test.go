@@ -68,8 +68,7 @@ func NewHooksDialing(dial func(ctx context.Context, network, address string) (ne
 
 // Kept counts the facts that the manager keeps about pods.
 func (m *Manager) Kept() int {
-	return len(m.mu.removed) + len(m.mu.seen) + len(m.mu.failures) + len(m.resizer.mu.actuated) + len(m.images.backoff.mu.byPod) + len(m.rt.mu.busy) +
-		len(m.images.flights.mu.byKey)
+	return len(m.mu.removed) + len(m.mu.seen) + len(m.mu.failures) + len(m.resizer.mu.actuated) + len(m.images.backoff.mu.byPod) + len(m.images.flights.mu.byKey)
 }
 
 // Mark makes a pod dirty.

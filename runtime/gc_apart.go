@@ -4,8 +4,9 @@ package runtime
 
 import (
 	"context"
-	"sync"
 	"time"
+
+	"github.com/keelson-dev/keelson/internal/keylock"
 )
 
 // apart prevents concurrent changing calls for a container. Garbage collection works beside the
@@ -17,43 +18,12 @@ import (
 // apart implements only Runtime. Optional abilities are looked up on the wrapped Runtime.
 type apart struct {
 	Runtime
-	pace auditPace
-
-	mu struct {
-		sync.Mutex
-		busy map[ContainerID]chan struct{} // closed at the end of the call
-	}
+	pace  auditPace
+	turns keylock.Locks[ContainerID]
 }
 
 func keepApart(rt Runtime) *apart {
-	a := &apart{Runtime: rt, pace: auditPace{failed: time.Now()}}
-	a.mu.busy = make(map[ContainerID]chan struct{})
-	return a
-}
-
-// enter waits for the turn with a container. leave ends the turn.
-func (a *apart) enter(ctx context.Context, id ContainerID) (leave func(), err error) {
-	for {
-		a.mu.Lock()
-		before := a.mu.busy[id]
-		if before == nil {
-			done := make(chan struct{})
-			a.mu.busy[id] = done
-			a.mu.Unlock()
-			return func() {
-				a.mu.Lock()
-				delete(a.mu.busy, id)
-				a.mu.Unlock()
-				close(done)
-			}, nil
-		}
-		a.mu.Unlock()
-		select {
-		case <-before:
-		case <-ctx.Done():
-			return nil, context.Cause(ctx)
-		}
-	}
+	return &apart{Runtime: rt, pace: auditPace{failed: time.Now()}}
 }
 
 func (a *apart) RunSandbox(ctx context.Context, spec SandboxSpec) (SandboxID, error) {
@@ -88,7 +58,7 @@ func (a *apart) RemoveContainer(ctx context.Context, id ContainerID) error {
 
 // inTurn makes a call for a container.
 func (a *apart) inTurn(ctx context.Context, id ContainerID, call func() error) error {
-	leave, err := a.enter(ctx, id)
+	leave, err := a.turns.Lock(ctx, id)
 	if err != nil {
 		return err
 	}

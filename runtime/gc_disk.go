@@ -13,6 +13,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/keelson-dev/keelson/internal/missing"
 	"github.com/keelson-dev/keelson/internal/tree"
 )
 
@@ -56,7 +57,7 @@ func (d *gcDisk) close() {
 // entries lists a folder below root in sorted order. A missing folder is empty.
 func entries(root *os.Root, dir string) ([]tree.Child, error) {
 	list, err := tree.List(root, dir)
-	return list, missing(err)
+	return list, missing.Ignore(err)
 }
 
 // folders lists the pods' log folders, and completes removals that were interrupted before. Links
@@ -122,7 +123,7 @@ func (d *gcDisk) removeFolder(name string) error {
 		return err
 	}
 	if err := d.logs.Rename(name, tmp); err != nil {
-		return missing(err)
+		return missing.Ignore(err)
 	}
 	return tree.RemoveAll(d.logs, tmp)
 }
@@ -133,7 +134,7 @@ func (d *gcDisk) removeFiles(dir, file string) error {
 	errs := []error{err}
 	for _, e := range list {
 		if name := e.Name; !e.Type.IsDir() && (name == file || strings.HasPrefix(name, file+".")) {
-			errs = append(errs, missing(d.logs.Remove(path.Join(dir, name))))
+			errs = append(errs, missing.Ignore(d.logs.Remove(path.Join(dir, name))))
 		}
 	}
 	return errors.Join(errs...)
@@ -169,12 +170,4 @@ func containerOfLink(name string) (id string, ok bool) {
 	return name[i+1:], true
 }
 
-func (d *gcDisk) removeLink(name string) error { return missing(d.links.Remove(name)) }
-
-// missing treats fs.ErrNotExist as success of a removal.
-func missing(err error) error {
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil
-	}
-	return err
-}
+func (d *gcDisk) removeLink(name string) error { return missing.Ignore(d.links.Remove(name)) }

@@ -13,6 +13,8 @@ import (
 	v1 "k8s.io/api/core/v1"
 
 	"go.uber.org/zap"
+
+	"github.com/keelson-dev/keelson/internal/missing"
 )
 
 // LogRemover is an optional ability of a Generator: to remove the log file of a container's
@@ -77,13 +79,13 @@ func (g *DefaultGenerator) RemoveLogs(pod *v1.Pod, container string, restartCoun
 	}
 	root, err := os.OpenRoot(g.opts.LogRoot)
 	if err != nil {
-		return missing(err)
+		return missing.Ignore(err)
 	}
 	defer root.Close()
 	for _, name := range []string{filepath.Base(filepath.Dir(dir)), container} {
 		below, err := openFolder(root, name)
 		if err != nil {
-			return missing(err)
+			return missing.Ignore(err)
 		}
 		defer below.Close()
 		root = below

@@ -61,18 +61,18 @@ func restartsInPlace(spec *v1.PodSpec, status *v1.PodStatus) bool {
 // completeConditions adds the conditions of every pod that are missing in status. old is the
 // previous status, and gates are the conditions for readiness gates.
 func completeConditions(pod *v1.Pod, old, status *v1.PodStatus, gates []v1.PodCondition) {
-	if condition(status.Conditions, v1.PodScheduled) == nil {
+	if podfacts.Condition(status.Conditions, v1.PodScheduled) == nil {
 		setCondition(status, v1.PodCondition{Type: v1.PodScheduled, Status: v1.ConditionTrue, ObservedGeneration: pod.Generation})
 	}
-	if condition(status.Conditions, v1.PodInitialized) == nil {
-		if before := condition(old.Conditions, v1.PodInitialized); before != nil {
+	if podfacts.Condition(status.Conditions, v1.PodInitialized) == nil {
+		if before := podfacts.Condition(old.Conditions, v1.PodInitialized); before != nil {
 			setCondition(status, *before)
 		}
 		c := initializedCondition(&pod.Spec, status)
 		c.ObservedGeneration = pod.Generation
 		setCondition(status, c)
 	}
-	if condition(status.Conditions, v1.ContainersReady) == nil || condition(status.Conditions, v1.PodReady) == nil {
+	if podfacts.Condition(status.Conditions, v1.ContainersReady) == nil || podfacts.Condition(status.Conditions, v1.PodReady) == nil {
 		setReadiness(pod, status, gates)
 		return
 	}
@@ -91,7 +91,7 @@ func setReadiness(pod *v1.Pod, status *v1.PodStatus, gates []v1.PodCondition) {
 
 // applyGates recomputes Ready from ContainersReady and the pod's readiness gates, if any.
 func applyGates(pod *v1.Pod, status *v1.PodStatus, gates []v1.PodCondition) {
-	containers := condition(status.Conditions, v1.ContainersReady)
+	containers := podfacts.Condition(status.Conditions, v1.ContainersReady)
 	if len(pod.Spec.ReadinessGates) == 0 || containers == nil {
 		return
 	}
@@ -105,7 +105,7 @@ func applyGates(pod *v1.Pod, status *v1.PodStatus, gates []v1.PodCondition) {
 func endReadiness(status *v1.PodStatus) {
 	both := [...]v1.PodConditionType{v1.PodReady, v1.ContainersReady}
 	denied := func(t v1.PodConditionType) bool {
-		c := condition(status.Conditions, t)
+		c := podfacts.Condition(status.Conditions, t)
 		return c != nil && c.Status != v1.ConditionTrue
 	}
 	if !podfacts.IsTerminal(status.Phase) || denied(both[0]) && denied(both[1]) {
@@ -118,7 +118,7 @@ func endReadiness(status *v1.PodStatus) {
 	for _, t := range both {
 		c := podconditions.False(t, reason, "")
 		c.ObservedGeneration = status.ObservedGeneration
-		if old := condition(status.Conditions, t); old != nil {
+		if old := podfacts.Condition(status.Conditions, t); old != nil {
 			c.ObservedGeneration = old.ObservedGeneration
 		}
 		setCondition(status, c)
@@ -128,7 +128,7 @@ func endReadiness(status *v1.PodStatus) {
 // setCondition replaces the condition of c's type in place, or appends c. setCondition writes to
 // the slice of status. If the condition's status is unchanged, the transition time is kept.
 func setCondition(status *v1.PodStatus, c v1.PodCondition) {
-	old := condition(status.Conditions, c.Type)
+	old := podfacts.Condition(status.Conditions, c.Type)
 	if old == nil {
 		status.Conditions = append(status.Conditions, c)
 		return
@@ -140,18 +140,9 @@ func setCondition(status *v1.PodStatus, c v1.PodCondition) {
 	*old = c
 }
 
-func condition(list []v1.PodCondition, t v1.PodConditionType) *v1.PodCondition {
-	for i := range list {
-		if list[i].Type == t {
-			return &list[i]
-		}
-	}
-	return nil
-}
-
 // conditionStatus returns the status of a condition; a missing condition is False.
 func conditionStatus(list []v1.PodCondition, t v1.PodConditionType) v1.ConditionStatus {
-	if c := condition(list, t); c != nil {
+	if c := podfacts.Condition(list, t); c != nil {
 		return c.Status
 	}
 	return v1.ConditionFalse

@@ -10,15 +10,6 @@ import (
 
 func isStarted(s *v1.ContainerStatus) bool { return s.Started != nil && *s.Started }
 
-func containerStatus(list []v1.ContainerStatus, name string) *v1.ContainerStatus {
-	for i := range list {
-		if list[i].Name == name {
-			return &list[i]
-		}
-	}
-	return nil
-}
-
 // statusByID returns the status of the regular or init container with the given ID, or nil.
 func statusByID(status *v1.PodStatus, id string) *v1.ContainerStatus {
 	for _, list := range [][]v1.ContainerStatus{status.ContainerStatuses, status.InitContainerStatuses} {

@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/keelson-dev/keelson/internal/podfacts"
 	"github.com/keelson-dev/keelson/internal/semantic"
 )
 
@@ -102,7 +103,7 @@ func (d *differ) conditions(from, to []v1.PodCondition) {
 		if !owned(c.Type) && !shared(c.Type) {
 			continue
 		}
-		old := condition(from, c.Type)
+		old := podfacts.Condition(from, c.Type)
 		if old != nil && sameCondition(old, c) && !(d.all && owned(c.Type)) {
 			continue
 		}
@@ -113,7 +114,7 @@ func (d *differ) conditions(from, to []v1.PodCondition) {
 		}))
 	}
 	for i := range from {
-		if t := from[i].Type; owned(t) && condition(to, t) == nil {
+		if t := from[i].Type; owned(t) && podfacts.Condition(to, t) == nil {
 			list = append(list, fmt.Appendf(nil, `{"$patch":"delete","type":%s}`, d.json(t)))
 		}
 	}

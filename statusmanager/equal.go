@@ -5,6 +5,7 @@ package statusmanager
 import (
 	v1 "k8s.io/api/core/v1"
 
+	"github.com/keelson-dev/keelson/internal/podfacts"
 	"github.com/keelson-dev/keelson/internal/semantic"
 )
 
@@ -27,7 +28,7 @@ func sayTheSame(a, b []v1.PodCondition) bool {
 		if !owned(c.Type) && !shared(c.Type) {
 			continue
 		}
-		other := condition(b, c.Type)
+		other := podfacts.Condition(b, c.Type)
 		if other == nil || other.Status != c.Status || other.Reason != c.Reason || other.Message != c.Message {
 			return false
 		}

@@ -68,7 +68,7 @@ func merge(in mergeInput) (merged v1.PodStatus, held bool) {
 func mergeConditions(api, ours []v1.PodCondition, ends bool) []v1.PodCondition {
 	out := make([]v1.PodCondition, 0, len(api)+len(ours))
 	mine := func(t v1.PodConditionType) bool {
-		return owned(t) || ends && shared(t) && condition(ours, t) != nil
+		return owned(t) || ends && shared(t) && podfacts.Condition(ours, t) != nil
 	}
 	for _, c := range api {
 		if !mine(c.Type) {
@@ -88,7 +88,7 @@ func mergeConditions(api, ours []v1.PodCondition, ends bool) []v1.PodCondition {
 func mergeTransitionTimes(api, merged []v1.PodCondition, now metav1.Time) {
 	for i := range merged {
 		c := &merged[i]
-		theirs := condition(api, c.Type)
+		theirs := podfacts.Condition(api, c.Type)
 		if theirs == nil {
 			theirs = &v1.PodCondition{}
 		}

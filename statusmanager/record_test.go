@@ -260,14 +260,14 @@ func TestNextStep(t *testing.T) {
 	for _, now := range []time.Time{t0.Add(time.Hour), t0.Add(time.Hour + time.Second)} {
 		reverted := said(going, func(r *record) {
 			other := r.status.DeepCopy()
-			*condition(other.Conditions, v1.PodReady) = v1.PodCondition{
+			*podfacts.Condition(other.Conditions, v1.PodReady) = v1.PodCondition{
 				Type: v1.PodReady, Status: no, LastTransitionTime: metav1.NewTime(t0.Add(time.Minute)),
 			}
 			observed(other)(r)
 		})
 		s, err := reverted.next(facts{}, now.Add(7*time.Millisecond))
 		require.NoError(t, err)
-		assert.Equal(t, now.Unix(), condition(s.merged.Conditions, v1.PodReady).LastTransitionTime.Unix(), "in whole seconds, as the server stores it")
+		assert.Equal(t, now.Unix(), podfacts.Condition(s.merged.Conditions, v1.PodReady).LastTransitionTime.Unix(), "in whole seconds, as the server stores it")
 	}
 
 	refuses := said(end, finished, observed(&v1.PodStatus{Phase: v1.PodRunning}, dying))

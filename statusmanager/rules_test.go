@@ -314,15 +314,15 @@ func TestConditionsHaveTheGenerationTheySpeakOf(t *testing.T) {
 	s := &v1.PodStatus{Conditions: []v1.PodCondition{{Type: v1.ContainersReady, Status: yes, ObservedGeneration: 3}, {Type: v1.PodReady, Status: yes}}}
 	applyGates(pod, s, nil)
 	assert.Equal(t, v1.PodCondition{Type: v1.PodReady, Status: no, ObservedGeneration: 3, Reason: podconditions.ReasonReadinessGatesNotReady,
-		Message: condition(s.Conditions, v1.PodReady).Message}, *condition(s.Conditions, v1.PodReady))
+		Message: podfacts.Condition(s.Conditions, v1.PodReady).Message}, *podfacts.Condition(s.Conditions, v1.PodReady))
 	unknown := &v1.PodStatus{}
 	applyGates(pod, unknown, nil)
 	assert.Empty(t, unknown.Conditions, "Ready is not made of nothing")
 
 	s = &v1.PodStatus{Phase: v1.PodFailed, ObservedGeneration: 8, Conditions: []v1.PodCondition{{Type: v1.PodReady, Status: yes, ObservedGeneration: 3}}}
 	endReadiness(s)
-	assert.EqualValues(t, 3, condition(s.Conditions, v1.PodReady).ObservedGeneration)
-	assert.EqualValues(t, 8, condition(s.Conditions, v1.ContainersReady).ObservedGeneration)
+	assert.EqualValues(t, 3, podfacts.Condition(s.Conditions, v1.PodReady).ObservedGeneration)
+	assert.EqualValues(t, 8, podfacts.Condition(s.Conditions, v1.ContainersReady).ObservedGeneration)
 }
 
 // TestReadinessOfTheCaller counts if it says both conditions; else both are made of the container statuses.
@@ -343,8 +343,8 @@ func TestReadinessOfTheCaller(t *testing.T) {
 		s := &v1.PodStatus{Phase: v1.PodRunning, ContainerStatuses: []v1.ContainerStatus{runs("a")}, Conditions: tt.given}
 		completeConditions(podWith(v1.RestartPolicyAlways, nil, "a"), &v1.PodStatus{}, s, nil)
 		for _, kind := range []v1.PodConditionType{v1.ContainersReady, v1.PodReady} {
-			assert.Equal(t, tt.kept, condition(s.Conditions, kind).Reason == "Mine", "%s: %s", name, kind)
-			assert.Equal(t, tt.kept, condition(s.Conditions, kind).Status == no, "%s: %s", name, kind)
+			assert.Equal(t, tt.kept, podfacts.Condition(s.Conditions, kind).Reason == "Mine", "%s: %s", name, kind)
+			assert.Equal(t, tt.kept, podfacts.Condition(s.Conditions, kind).Status == no, "%s: %s", name, kind)
 		}
 	}
 }
@@ -383,7 +383,7 @@ func TestMergeAtTheEnd(t *testing.T) {
 		})
 		assert.Equal(t, tt.mayRun, held, name)
 		assert.Equal(t, tt.want, conditionStatus(got.Conditions, v1.DisruptionTarget), name)
-		assert.NotNil(t, condition(got.Conditions, v1.DisruptionTarget), "if we do not say it, the server's stays")
+		assert.NotNil(t, podfacts.Condition(got.Conditions, v1.DisruptionTarget), "if we do not say it, the server's stays")
 		assert.Equal(t, no, conditionStatus(got.Conditions, theirs), name)
 		assert.Equal(t, v1.PodQOSGuaranteed, got.QOSClass)
 	}

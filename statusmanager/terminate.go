@@ -61,7 +61,7 @@ func initialized(spec *v1.PodSpec, status *v1.PodStatus) bool {
 		}
 	}
 	c := &spec.InitContainers[len(spec.InitContainers)-1]
-	s := containerStatus(status.InitContainerStatuses, c.Name)
+	s := podfacts.ContainerStatus(status.InitContainerStatuses, c.Name)
 	switch {
 	case s == nil:
 		return false

@@ -5,6 +5,8 @@ package statusmanager
 import (
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/keelson-dev/keelson/internal/podfacts"
 )
 
 // setTransitionTimes sets the transition time of every owned or shared condition of status. If old
@@ -16,7 +18,7 @@ func setTransitionTimes(old, status *v1.PodStatus, now metav1.Time) {
 		if !owned(c.Type) && !shared(c.Type) {
 			continue
 		}
-		before := condition(old.Conditions, c.Type)
+		before := podfacts.Condition(old.Conditions, c.Type)
 		if before != nil && before.Status == c.Status && !before.LastTransitionTime.IsZero() {
 			c.LastTransitionTime = before.LastTransitionTime
 			continue

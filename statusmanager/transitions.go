@@ -72,7 +72,7 @@ func eachRevived(spec *v1.PodSpec, old, status *v1.PodStatus, f func(was, now *v
 	}
 	each := func(before, now []v1.ContainerStatus, again func(name string, code int32) bool) {
 		for i := range now {
-			was := containerStatus(before, now[i].Name)
+			was := podfacts.ContainerStatus(before, now[i].Name)
 			if was != nil && was.State.Terminated != nil && now[i].State.Terminated == nil &&
 				!again(was.Name, was.State.Terminated.ExitCode) {
 				f(was, &now[i])

@@ -13,6 +13,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/keelson-dev/keelson/internal/missing"
 	"github.com/keelson-dev/keelson/internal/tree"
 )
 
@@ -72,12 +73,12 @@ func (m *Manager) removePodDir(uid types.UID, mounts []string) error {
 	}
 	pods, err := os.OpenRoot(filepath.Join(m.options.Root, "pods"))
 	if err != nil {
-		return ignoreAbsence(err)
+		return missing.Ignore(err)
 	}
 	defer pods.Close()
 	r := remover{root: pods}
 	if info, err := pods.Lstat(string(uid)); err != nil || !info.IsDir() {
-		return ignoreAbsence(err) // a file or link is not the folder of a pod
+		return missing.Ignore(err) // a file or link is not the folder of a pod
 	} else if r.device, err = deviceOf(info); err != nil {
 		return err
 	}
@@ -118,7 +119,7 @@ func mountsBelow(dir string, mounts []string) ([]string, error) {
 	}
 	parent, err := filepath.EvalSymlinks(filepath.Dir(dir))
 	if err != nil {
-		return nil, ignoreAbsence(err)
+		return nil, missing.Ignore(err)
 	}
 	real := filepath.Join(parent, filepath.Base(dir))
 	var below []string

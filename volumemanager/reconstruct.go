@@ -19,6 +19,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/keelson-dev/keelson/internal/atomicfile"
+	"github.com/keelson-dev/keelson/internal/missing"
 	"github.com/keelson-dev/keelson/internal/sorted"
 )
 
@@ -250,7 +251,7 @@ func (f recordFiles) placeOf(uid types.UID, name string) (Place, error) {
 func (f recordFiles) list(dir string) (names []string, err error) {
 	root, err := os.OpenRoot(f.root)
 	if err != nil {
-		return nil, ignoreAbsence(err)
+		return nil, missing.Ignore(err)
 	}
 	defer root.Close()
 	file, err := root.OpenFile(dir, os.O_RDONLY|syscall.O_NONBLOCK, 0) // does not wait for the writer of a pipe
@@ -262,14 +263,7 @@ func (f recordFiles) list(dir string) (names []string, err error) {
 		return nil, nil
 	}
 	slices.Sort(names)
-	return names, ignoreAbsence(err)
-}
-
-func ignoreAbsence(err error) error {
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil
-	}
-	return err
+	return names, missing.Ignore(err)
 }
 
 // maxRecord is the largest size of a record that read accepts, in bytes.

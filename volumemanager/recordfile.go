@@ -16,6 +16,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 
 	"github.com/keelson-dev/keelson/internal/atomicfile"
+	"github.com/keelson-dev/keelson/internal/missing"
 	"github.com/keelson-dev/keelson/internal/topdir"
 )
 
@@ -104,12 +105,12 @@ func (f recordFiles) writeMount(o *operation) (existed bool, err error) {
 func (f recordFiles) removeMount(p Place) error {
 	root, err := os.OpenRoot(f.root)
 	if err != nil {
-		return ignoreAbsence(err)
+		return missing.Ignore(err)
 	}
 	defer root.Close()
 	pod, err := root.OpenRoot(f.relative(p.PodDir()))
 	if err != nil {
-		return ignoreAbsence(err)
+		return missing.Ignore(err)
 	}
 	defer pod.Close()
 	for _, name := range []string{p.recordName() + temporary, p.recordName()} {

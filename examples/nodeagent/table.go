@@ -126,9 +126,7 @@ func phaseOf(pod *v1.Pod) string {
 // initialized reports whether the init containers have completed. Their restarts are then not
 // counted.
 func initialized(pod *v1.Pod) bool {
-	return slices.ContainsFunc(pod.Status.Conditions, func(c v1.PodCondition) bool {
-		return c.Type == v1.PodInitialized && c.Status == v1.ConditionTrue
-	})
+	return podfacts.IsTrue(pod.Status.Conditions, v1.PodInitialized)
 }
 
 func isSidecar(pod *v1.Pod, name string) bool {

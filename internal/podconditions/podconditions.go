@@ -35,7 +35,7 @@ func ContainersReady(spec *v1.PodSpec, status *v1.PodStatus) v1.PodCondition {
 	}
 	var unknown, unready []string
 	check := func(name string, list []v1.ContainerStatus) {
-		switch s := find(list, name); {
+		switch s := podfacts.ContainerStatus(list, name); {
 		case s == nil:
 			unknown = append(unknown, name)
 		case !s.Ready:
@@ -104,7 +104,7 @@ func Initialized(in Init) v1.PodCondition {
 	var unknown, incomplete []string
 	for i := range in.Spec.InitContainers {
 		name := in.Spec.InitContainers[i].Name
-		switch s := find(in.Status.InitContainerStatuses, name); {
+		switch s := podfacts.ContainerStatus(in.Status.InitContainerStatuses, name); {
 		case s == nil:
 			unknown = append(unknown, name)
 		case !in.Complete(i, s):
@@ -142,15 +142,6 @@ func RemovedForRestart(status *v1.PodStatus) bool {
 // False returns a condition of type t with status False.
 func False(t v1.PodConditionType, reason, message string) v1.PodCondition {
 	return v1.PodCondition{Type: t, Status: v1.ConditionFalse, Reason: reason, Message: message}
-}
-
-func find(list []v1.ContainerStatus, name string) *v1.ContainerStatus {
-	for i := range list {
-		if list[i].Name == name {
-			return &list[i]
-		}
-	}
-	return nil
 }
 
 // listed returns "containers with X: [a b], containers with Y: [c]", without empty parts.

@@ -83,10 +83,34 @@ func GatesDiffer(old, pod *v1.Pod) bool {
 
 // conditionStatus returns the status of a condition, "" without the condition.
 func conditionStatus(status *v1.PodStatus, kind v1.PodConditionType) v1.ConditionStatus {
-	for i := range status.Conditions {
-		if status.Conditions[i].Type == kind {
-			return status.Conditions[i].Status
-		}
+	if c := Condition(status.Conditions, kind); c != nil {
+		return c.Status
 	}
 	return ""
+}
+
+// Condition returns the condition of a type, or nil. It points into the list.
+func Condition(list []v1.PodCondition, kind v1.PodConditionType) *v1.PodCondition {
+	for i := range list {
+		if list[i].Type == kind {
+			return &list[i]
+		}
+	}
+	return nil
+}
+
+// IsTrue reports whether the condition of a type is present and True.
+func IsTrue(list []v1.PodCondition, kind v1.PodConditionType) bool {
+	c := Condition(list, kind)
+	return c != nil && c.Status == v1.ConditionTrue
+}
+
+// ContainerStatus returns the status of a container, or nil. It points into the list.
+func ContainerStatus(list []v1.ContainerStatus, name string) *v1.ContainerStatus {
+	for i := range list {
+		if list[i].Name == name {
+			return &list[i]
+		}
+	}
+	return nil
 }

@@ -13,6 +13,7 @@ import (
 
 	"go.uber.org/zap"
 
+	"github.com/keelson-dev/keelson/internal/keylock"
 	"github.com/keelson-dev/keelson/runtime"
 )
 
@@ -67,11 +68,11 @@ type RotatorOptions struct {
 type Rotator struct {
 	opts       RotatorOptions
 	openFolder func(dir string) (folder, error)
+	turns      keylock.Locks[string] // by path
 
 	mu struct {
 		sync.Mutex
-		busy map[string]chan struct{} // by path; closed at the end of the step
-		tidy map[string]bool          // paths of the last RotateAll whose files are in order; never written, only replaced
+		tidy map[string]bool // paths of the last RotateAll whose files are in order; never written, only replaced
 		ran  bool
 	}
 }
@@ -95,9 +96,7 @@ func NewRotator(opts RotatorOptions) (*Rotator, error) {
 	case opts.MaxFiles < 2:
 		return nil, fmt.Errorf("logs: RotatorOptions.MaxFiles is %d: want 2 or more", opts.MaxFiles)
 	}
-	r := &Rotator{opts: opts, openFolder: openFolder}
-	r.mu.busy = make(map[string]chan struct{})
-	return r, nil
+	return &Rotator{opts: opts, openFolder: openFolder}, nil
 }
 
 // Run calls RotateAll every 10 s. Run blocks until ctx ends and all its goroutines have ended, and
@@ -188,38 +187,13 @@ func (r *Rotator) setTidy(list []Log, errs []error) {
 	r.mu.tidy = tidy
 }
 
-// enter waits for exclusive use of the files of a log.
-func (r *Rotator) enter(ctx context.Context, path string) (leave func(), err error) {
-	for {
-		r.mu.Lock()
-		before := r.mu.busy[path]
-		if before == nil {
-			done := make(chan struct{})
-			r.mu.busy[path] = done
-			r.mu.Unlock()
-			return func() {
-				r.mu.Lock()
-				delete(r.mu.busy, path)
-				r.mu.Unlock()
-				close(done)
-			}, nil
-		}
-		r.mu.Unlock()
-		select {
-		case <-before:
-		case <-ctx.Done():
-			return nil, context.Cause(ctx)
-		}
-	}
-}
-
 // at opens the folder of a log and waits for exclusive use of the log's files.
 func (r *Rotator) at(ctx context.Context, path string) (dir folder, base string, leave func(), err error) {
 	if !filepath.IsAbs(path) {
 		return nil, "", nil, fmt.Errorf("log %q: its path is not absolute", path)
 	}
 	path = filepath.Clean(path)
-	unlock, err := r.enter(ctx, path)
+	unlock, err := r.turns.Lock(ctx, path)
 	if err != nil {
 		return nil, "", nil, err
 	}

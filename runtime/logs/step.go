@@ -13,6 +13,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/keelson-dev/keelson/internal/missing"
 	"github.com/keelson-dev/keelson/runtime"
 )
 
@@ -56,7 +57,7 @@ func (r *Rotator) step(ctx context.Context, dir folder, base string, id runtime.
 	}
 	var errs []error
 	for _, name := range leftovers(names, base) {
-		errs = append(errs, missing(dir.remove(name)))
+		errs = append(errs, missing.Ignore(dir.remove(name)))
 	}
 	info, err := dir.stat(base)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -77,7 +78,7 @@ func (r *Rotator) step(ctx context.Context, dir folder, base string, id runtime.
 	}
 	remove, compress := makeRoom(names, base, r.opts.MaxFiles)
 	for _, name := range remove {
-		errs = append(errs, missing(dir.remove(name)))
+		errs = append(errs, missing.Ignore(dir.remove(name)))
 	}
 	for _, name := range compress {
 		if ctx.Err() != nil {
@@ -93,7 +94,7 @@ func putBackHalfway(dir folder, names []string, base string, log fs.FileInfo) er
 	for _, f := range history(names, base) {
 		name := base + f.suffix()
 		if info, err := dir.stat(name); err == nil && os.SameFile(info, log) {
-			return missing(dir.remove(name))
+			return missing.Ignore(dir.remove(name))
 		}
 	}
 	return nil
@@ -106,7 +107,7 @@ func (r *Rotator) rename(ctx context.Context, dir folder, base, stamp string, id
 	}
 	old := base + "." + stamp
 	if err := dir.rename(base, old); err != nil {
-		return missing(err)
+		return missing.Ignore(err)
 	}
 	err := r.reopen(ctx, id)
 	if err == nil {
@@ -136,7 +137,7 @@ func (r *Rotator) reopen(ctx context.Context, id runtime.ContainerID) error {
 func compressFile(ctx context.Context, dir folder, name string) error {
 	info, err := dir.stat(name)
 	if err != nil {
-		return missing(err)
+		return missing.Ignore(err)
 	}
 	if !info.Mode().IsRegular() {
 		return nil
@@ -149,9 +150,9 @@ func compressFile(ctx context.Context, dir folder, name string) error {
 		err = dir.rename(tmp, name+gzSuffix)
 	}
 	if err != nil {
-		return fmt.Errorf("compress %s: %w", name, errors.Join(err, missing(dir.remove(tmp))))
+		return fmt.Errorf("compress %s: %w", name, errors.Join(err, missing.Ignore(dir.remove(tmp))))
 	}
-	return missing(dir.remove(name))
+	return missing.Ignore(dir.remove(name))
 }
 
 func writeCompressed(ctx context.Context, dir folder, from, to string, mode fs.FileMode) error {
@@ -200,26 +201,18 @@ func copyText(ctx context.Context, dst io.Writer, src io.Reader) error {
 func (r *Rotator) Clean(ctx context.Context, path string) error {
 	dir, base, leave, err := r.at(ctx, path)
 	if err != nil {
-		return missing(err)
+		return missing.Ignore(err)
 	}
 	defer leave()
 	names, err := dir.names()
 	errs := []error{err}
 	for _, name := range names {
 		if name == base || strings.HasPrefix(name, base+".") {
-			errs = append(errs, missing(dir.remove(name)))
+			errs = append(errs, missing.Ignore(dir.remove(name)))
 		}
 	}
 	if err := errors.Join(errs...); err != nil {
 		return fmt.Errorf("clean log %s: %w", path, err)
 	}
 	return nil
-}
-
-// missing treats fs.ErrNotExist as success, because the file was to be removed.
-func missing(err error) error {
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil
-	}
-	return err
 }

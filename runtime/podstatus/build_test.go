@@ -20,6 +20,8 @@ import (
 	"github.com/keelson-dev/keelson/runtime"
 )
 
+var find, condition, isTrue = podfacts.ContainerStatus, podfacts.Condition, podfacts.IsTrue
+
 // noon is Now in most tests. Observations are earlier.
 var noon = time.Date(2026, 7, 1, 12, 0, 0, 0, time.UTC)
 

@@ -35,7 +35,7 @@ func (g *generator) conditions(status *v1.PodStatus) []v1.PodCondition {
 			out = append(out, c)
 		}
 	}
-	if d := condition(g.previous.Conditions, v1.DisruptionTarget); d != nil {
+	if d := podfacts.Condition(g.previous.Conditions, v1.DisruptionTarget); d != nil {
 		out = slices.DeleteFunc(out, func(c v1.PodCondition) bool { return c.Type == v1.DisruptionTarget })
 		out = append(out, *d)
 	}
@@ -59,7 +59,7 @@ func (g *generator) conditions(status *v1.PodStatus) []v1.PodCondition {
 // transition returns the last transition time of c, which is kept while the status does not change.
 func (g *generator) transition(c *v1.PodCondition) metav1.Time {
 	for _, list := range [][]v1.PodCondition{g.previous.Conditions, g.Pod.Status.Conditions} {
-		if before := condition(list, c.Type); before != nil {
+		if before := podfacts.Condition(list, c.Type); before != nil {
 			if before.Status == c.Status {
 				return before.LastTransitionTime
 			}
@@ -70,20 +70,6 @@ func (g *generator) transition(c *v1.PodCondition) metav1.Time {
 		}
 	}
 	return metav1.NewTime(g.Now)
-}
-
-func condition(list []v1.PodCondition, t v1.PodConditionType) *v1.PodCondition {
-	for i := range list {
-		if list[i].Type == t {
-			return &list[i]
-		}
-	}
-	return nil
-}
-
-func isTrue(list []v1.PodCondition, t v1.PodConditionType) bool {
-	c := condition(list, t)
-	return c != nil && c.Status == v1.ConditionTrue
 }
 
 // readyToStart returns the condition PodReadyToStartContainers: whether the pod has its sandbox.
@@ -103,7 +89,7 @@ func (g *generator) initializedCondition(status *v1.PodStatus) v1.PodCondition {
 		Spec: &g.Pod.Spec, Status: status,
 		Complete: func(i int, s *v1.ContainerStatus) bool { return g.initComplete(i, &g.Pod.Spec.InitContainers[i], s) },
 		Proven:   !g.starting && podconditions.AnyStarted(status.ContainerStatuses),
-		Stays:    g.restartingAll(status) && isTrue(g.previous.Conditions, v1.PodInitialized),
+		Stays:    g.restartingAll(status) && podfacts.IsTrue(g.previous.Conditions, v1.PodInitialized),
 	})
 }
 

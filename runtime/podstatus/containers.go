@@ -93,17 +93,8 @@ func (g *generator) place(ref runtime.Ref) (*place, bool) {
 	case runtime.GroupEphemeral:
 		list = g.previous.EphemeralContainerStatuses
 	}
-	p.old = find(list, spec.Name)
+	p.old = podfacts.ContainerStatus(list, spec.Name)
 	return p, true
-}
-
-func find(list []v1.ContainerStatus, name string) *v1.ContainerStatus {
-	for i := range list {
-		if list[i].Name == name {
-			return &list[i]
-		}
-	}
-	return nil
 }
 
 // fromRecord returns the status of a container with a record in the runtime.

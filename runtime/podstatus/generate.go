@@ -130,7 +130,7 @@ func newGenerator(in Input) *generator {
 	}
 	g.initialized = made || len(spec.InitContainers) == 0
 	g.triggered = g.mayStart() && runtime.RestartAllTriggered(in.Pod, g.Observed)
-	g.resetting = g.triggered || g.mayStart() && !made && isTrue(g.previous.Conditions, v1.AllContainersRestarting)
+	g.resetting = g.triggered || g.mayStart() && !made && podfacts.IsTrue(g.previous.Conditions, v1.AllContainersRestarting)
 	g.starting = !g.initialized && g.mayStart() && g.due()
 	return g
 }

@@ -75,7 +75,7 @@ func (g *generator) tally(status *v1.PodStatus) tally {
 	var n tally
 	for i := range g.Pod.Spec.InitContainers {
 		c := &g.Pod.Spec.InitContainers[i]
-		s := find(status.InitContainerStatuses, c.Name)
+		s := podfacts.ContainerStatus(status.InitContainerStatuses, c.Name)
 		if podfacts.IsSidecar(c) {
 			n.sidecar(s)
 		} else {
@@ -84,7 +84,7 @@ func (g *generator) tally(status *v1.PodStatus) tally {
 	}
 	for i := range g.Pod.Spec.Containers {
 		c := &g.Pod.Spec.Containers[i]
-		g.countRegular(&n, c, find(status.ContainerStatuses, c.Name))
+		g.countRegular(&n, c, podfacts.ContainerStatus(status.ContainerStatuses, c.Name))
 	}
 	return n
 }

@@ -8,6 +8,7 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 
+	"github.com/keelson-dev/keelson/internal/podfacts"
 	"github.com/keelson-dev/keelson/runtime"
 )
 
@@ -67,7 +68,7 @@ func holdBack(statuses, before []v1.ContainerStatus, restarting []string) {
 		if ended.State.Terminated == nil || !slices.Contains(restarting, ended.Name) {
 			continue
 		}
-		if was := find(before, ended.Name); was != nil && was.ContainerID == ended.ContainerID {
+		if was := podfacts.ContainerStatus(before, ended.Name); was != nil && was.ContainerID == ended.ContainerID {
 			*ended = *was.DeepCopy()
 			ended.Ready = false
 		}

@@ -16,9 +16,7 @@ import (
 
 // Ready reports whether the condition Ready of a status is true.
 func Ready(status *v1.PodStatus) bool {
-	return slices.ContainsFunc(status.Conditions, func(c v1.PodCondition) bool {
-		return c.Type == v1.PodReady && c.Status == v1.ConditionTrue
-	})
+	return podfacts.IsTrue(status.Conditions, v1.PodReady)
 }
 
 // Status returns the last published status of the pod. Before a status different from pod.Status is

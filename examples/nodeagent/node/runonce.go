@@ -252,9 +252,7 @@ func (w *once) resultOf(pod *v1.Pod, reason error) (Result, bool) {
 // isUp reports whether a pod with restart policy Always runs with all containers ready.
 func isUp(pod *v1.Pod) bool {
 	forever := pod.Spec.RestartPolicy == v1.RestartPolicyAlways || pod.Spec.RestartPolicy == ""
-	return forever && pod.Status.Phase == v1.PodRunning && slices.ContainsFunc(pod.Status.Conditions, func(c v1.PodCondition) bool {
-		return c.Type == v1.ContainersReady && c.Status == v1.ConditionTrue
-	})
+	return forever && pod.Status.Phase == v1.PodRunning && podfacts.IsTrue(pod.Status.Conditions, v1.ContainersReady)
 }
 
 // hasUsedUpRetries reports whether the pod has used up its retries.

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/keelson-dev/keelson/internal/atomicfile"
+	"github.com/keelson-dev/keelson/internal/missing"
 )
 
 // The prefixes of the kubelet's files.
@@ -105,7 +106,7 @@ func (s *Store) saving(chain, key []byte, now time.Time) []func() error {
 	updated := s.path("updated.pem")
 	return []func() error{
 		func() error { return atomicfile.WritePath(file, slices.Concat(chain, key)) },
-		func() error { return ignoreMissing(os.Remove(updated)) },
+		func() error { return missing.Ignore(os.Remove(updated)) },
 		func() error { return os.Symlink(filepath.Base(file), updated) },
 		func() error { return os.Rename(updated, s.CurrentPath()) },
 		func() error { return atomicfile.SyncDir(s.dir) },
@@ -132,7 +133,7 @@ func (s *Store) prune() error {
 		if i < keptPairs || filepath.Base(path) == filepath.Base(current) {
 			continue
 		}
-		if err := ignoreMissing(os.Remove(path)); err != nil {
+		if err := missing.Ignore(os.Remove(path)); err != nil {
 			return err
 		}
 	}
@@ -157,11 +158,4 @@ func (s *Store) saveRequest(r request) error {
 	return nil
 }
 
-func (s *Store) dropRequest() error { return ignoreMissing(os.Remove(s.path("request.pem"))) }
-
-func ignoreMissing(err error) error {
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil
-	}
-	return err
-}
+func (s *Store) dropRequest() error { return missing.Ignore(os.Remove(s.path("request.pem"))) }

@@ -14,6 +14,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/keelson-dev/keelson/internal/missing"
 	"github.com/keelson-dev/keelson/internal/tree"
 	"github.com/keelson-dev/keelson/volumemanager"
 	"github.com/keelson-dev/keelson/volumemanager/plugins/mount"
@@ -196,7 +197,7 @@ func (s *Subpaths) CleanSubpaths(ctx context.Context, p volumemanager.Place) err
 			part := filepath.Join(dir, index)
 			err := s.mounter.Unmount(ctx, filepath.Join(p.Root, part))
 			if err == nil {
-				err = removeIfThere(root, part)
+				err = missing.Ignore(root.Remove(part))
 			}
 			if err != nil {
 				failed = append(failed, fmt.Errorf("volume %q: subpath %s of container %q: %w", p.Inner, index, container, tree.Cause(err)))
@@ -223,18 +224,11 @@ func names(root *os.Root, dir string) []string {
 	return out
 }
 
-func removeIfThere(root *os.Root, name string) error {
-	if err := root.Remove(name); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return err
-	}
-	return nil
-}
-
 // removeEmpty removes a folder. It does nothing if failed contains an error, because a mount may
 // remain in the folder.
 func removeEmpty(root *os.Root, dir string, failed []error) error {
 	if errors.Join(failed...) != nil {
 		return nil
 	}
-	return removeIfThere(root, dir)
+	return missing.Ignore(root.Remove(dir))
 }

@@ -10,6 +10,8 @@ import (
 	"time"
 
 	v1 "k8s.io/api/core/v1"
+
+	"github.com/keelson-dev/keelson/internal/podfacts"
 )
 
 // Gate says when a version counts as good. The zero value is a gate with the defaults.
@@ -92,9 +94,7 @@ func (h PodHealth) Observe(status *v1.PodStatus, now time.Time) PodHealth {
 		h.counts = h.allowed // one map for both, as long as nothing has restarted
 	}
 	h.stuck = since(h.stuck, stuck, now)
-	h.ready = since(h.ready, slices.ContainsFunc(status.Conditions, func(c v1.PodCondition) bool {
-		return c.Type == v1.PodReady && c.Status == v1.ConditionTrue
-	}), now)
+	h.ready = since(h.ready, podfacts.IsTrue(status.Conditions, v1.PodReady), now)
 	return h
 }
 

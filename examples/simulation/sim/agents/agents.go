@@ -21,6 +21,7 @@ import (
 	"github.com/keelson-dev/keelson/examples/nodeagent/node"
 	"github.com/keelson-dev/keelson/examples/simulation/cluster"
 	"github.com/keelson-dev/keelson/examples/simulation/sim"
+	"github.com/keelson-dev/keelson/internal/podfacts"
 	"github.com/keelson-dev/keelson/internal/signal"
 	"github.com/keelson-dev/keelson/runtime"
 	"github.com/keelson-dev/keelson/runtime/fake"
@@ -424,7 +425,7 @@ func (a *Agents) observe(pod *v1.Pod) {
 	if l.last < sim.Started {
 		a.add(sim.Started, l)
 	}
-	if l.last < sim.ReadyNow && isReady(status) {
+	if l.last < sim.ReadyNow && podfacts.IsTrue(status.Conditions, v1.PodReady) {
 		a.add(sim.ReadyNow, l)
 	}
 }
@@ -446,10 +447,4 @@ func (a *Agents) refused(l *life, status *v1.PodStatus) {
 			status.Reason, strings.TrimSpace(status.Message))
 	}
 	a.changed.Notify()
-}
-
-func isReady(status *v1.PodStatus) bool {
-	return slices.ContainsFunc(status.Conditions, func(c v1.PodCondition) bool {
-		return c.Type == v1.PodReady && c.Status == v1.ConditionTrue
-	})
 }

@@ -13,6 +13,7 @@ import (
 	"path/filepath"
 	"syscall"
 
+	"github.com/keelson-dev/keelson/internal/missing"
 	"github.com/keelson-dev/keelson/internal/tree"
 	"github.com/keelson-dev/keelson/volumemanager"
 	"github.com/keelson-dev/keelson/volumemanager/plugins/mount"
@@ -171,7 +172,7 @@ func Chmod(dir *os.Root, mode fs.FileMode) error {
 func Remove(p volumemanager.Place) error {
 	root, name, err := at(p)
 	if err != nil {
-		return ignoreAbsence(err)
+		return missing.Ignore(err)
 	}
 	defer root.Close()
 	return tree.RemoveAll(root, filepath.ToSlash(name))
@@ -182,17 +183,10 @@ func Remove(p volumemanager.Place) error {
 func RemoveEmpty(p volumemanager.Place) error {
 	root, name, err := at(p)
 	if err != nil {
-		return ignoreAbsence(err)
+		return missing.Ignore(err)
 	}
 	defer root.Close()
-	return ignoreAbsence(root.Remove(name))
-}
-
-func ignoreAbsence(err error) error {
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil
-	}
-	return err
+	return missing.Ignore(root.Remove(name))
 }
 
 // Unmount unmounts the mounts at the volume's folder, if their types are in types. A mount of
