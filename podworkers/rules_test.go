@@ -287,21 +287,35 @@ func TestRule13RunWaitsForNoTimer(t *testing.T) {
 	})
 }
 
-// SyncKnownPods cancels the calls of all pods that are not desired.
-func TestSyncKnownPodsCancelsAllCalls(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		var cancelled atomic.Int32
-		w, stop := runWorkers(t, Options{Syncer: &funcSyncer{sync: func(ctx context.Context, _ SyncRequest) (Outcome, error) {
-			<-ctx.Done()
-			cancelled.Add(1)
-			return Outcome{}, ctx.Err()
-		}}})
-		defer stop()
-		for _, uid := range []types.UID{"a", "b", "c", "d"} {
-			send(t, w, Update{Type: UpdateCreate, Pod: testPod(uid)})
-		}
-		w.SyncKnownPods([]*v1.Pod{testPod("d")})
-		synctest.Wait()
-		require.EqualValues(t, 3, cancelled.Load())
-	})
+// SyncKnownPods cancels the calls of all pods that are not desired, SetPods those of all pods that
+// are to end, and StopAll all calls.
+func TestAllCallsAreCancelled(t *testing.T) {
+	for name, c := range map[string]struct {
+		end  func(w *Workers)
+		want int32
+	}{
+		"SyncKnownPods": {func(w *Workers) { w.SyncKnownPods([]*v1.Pod{testPod("d")}) }, 3},
+		"SetPods": {func(w *Workers) {
+			_ = w.SetPods([]*v1.Pod{testPod("a", beingDeleted(30)), testPod("b", beingDeleted(30)), testPod("c"), testPod("d")}, true)
+		}, 2},
+		"StopAll": {func(w *Workers) { go func() { _ = w.StopAll(context.Background()) }() }, 4},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				var cancelled atomic.Int32
+				w, stop := runWorkers(t, Options{Syncer: &funcSyncer{sync: func(ctx context.Context, _ SyncRequest) (Outcome, error) {
+					<-ctx.Done()
+					cancelled.Add(1)
+					return Outcome{}, ctx.Err()
+				}}})
+				defer stop()
+				for _, uid := range []types.UID{"a", "b", "c", "d"} {
+					send(t, w, Update{Type: UpdateCreate, Pod: testPod(uid)})
+				}
+				c.end(w)
+				synctest.Wait()
+				require.Equal(t, c.want, cancelled.Load())
+			})
+		})
+	}
 }

@@ -233,10 +233,8 @@ func (w *Workers) add(u Update, now time.Time) *entry {
 	e := &entry{record: newRecord(u, now), arrival: w.mu.arrivals}
 	w.mu.arrivals++
 	w.mu.entries[e.uid] = e
-	if done, ok := w.mu.unknown[e.uid]; ok {
-		e.done = done
-		delete(w.mu.unknown, e.uid)
-	}
+	e.done = w.mu.unknown[e.uid]
+	delete(w.mu.unknown, e.uid)
 	if u.Orphan == nil && (e.key == "" || w.mu.keys.join(e.key, e.uid)) {
 		e.move(eventStart, now)
 	}

@@ -254,9 +254,9 @@ func TestHostileSeams(t *testing.T) {
 				if p.in.StartedAt = time.Now(); p.in.Adopted {
 					p.in.StartedAt = time.Now().Add(-time.Hour)
 				}
+				p.mu.Lock() // no reaction of the first attempt before the end of the setup
 				p.prober.Start(p.pod, "web", p.in)
 				p.sync()
-				p.mu.Lock()
 				for _, kind := range []prober.Type{prober.Startup, prober.Readiness, prober.Liveness} {
 					p.told[fmt.Sprint(p.in.ID, " ", kind)], _ = p.prober.Result(p.in.ID, kind)
 				}

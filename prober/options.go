@@ -61,9 +61,9 @@ type Options struct {
 func (o Options) withDefaults() (Options, error) {
 	switch {
 	case o.Handler == nil:
-		return o, errors.New("prober: Options.Handler is required")
+		return Options{}, errors.New("prober: Options.Handler is required")
 	case o.ErrorsAsFailureAfter < 0:
-		return o, fmt.Errorf("prober: Options.ErrorsAsFailureAfter is negative: %d", o.ErrorsAsFailureAfter)
+		return Options{}, fmt.Errorf("prober: Options.ErrorsAsFailureAfter is negative: %d", o.ErrorsAsFailureAfter)
 	}
 	if o.Jitter == nil {
 		o.Jitter = rand.N[time.Duration]

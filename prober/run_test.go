@@ -218,6 +218,10 @@ func TestLog(t *testing.T) {
 			text, _ := value.(string)
 			assert.False(t, strings.Contains(text, "s3cret"))
 		}
+		if e.Message == "Probe attempt has no verdict" {
+			assert.Equal(t, "Readiness", e.ContextMap()["probe"])
+			assert.Contains(t, e.ContextMap()["error"], "the runtime is down")
+		}
 	}
 	assert.ElementsMatch(t, []string{"Probe result changed", "Probe attempt has no verdict"}, lines)
 }
@@ -289,5 +293,17 @@ func TestNoAttemptAfterTheEnd(t *testing.T) {
 		synctest.Wait()
 		stop()
 		assert.Equal(t, 1, calls)
+	})
+}
+
+// TestSnapshotTellsTheNextAttempt: a probe that waits is due at the time of its next attempt.
+func TestSnapshotTellsTheNextAttempt(t *testing.T) {
+	inBubble(t, prober.Options{Handler: &probertest.Handler{}}, func(t *testing.T, p *prober.Prober, _ func()) {
+		began := time.Now()
+		p.Start(podOf("web", v1.Container{Name: "c", LivenessProbe: every(10)}), "c", now("c1"))
+		time.Sleep(3 * time.Second)
+		synctest.Wait()
+		assert.Equal(t, prober.StageWaiting, p.Snapshot()[0].Stage)
+		assert.Equal(t, began.Add(10*time.Second), p.Snapshot()[0].Due)
 	})
 }
