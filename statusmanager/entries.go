@@ -111,7 +111,7 @@ func (m *Manager) reconsider(e *entry) {
 	case e.held && !s.held: // the end of the pod may be told now
 		e.budget.news()
 		m.schedule(e)
-	case err != nil || s.request != RequestNone || e.version != r.version:
+	case err != nil || s.request != RequestNone:
 		m.schedule(e) // the next write meets the error again and reports it
 	case !e.busy:
 		e.settle(&s, nil, time.Now())

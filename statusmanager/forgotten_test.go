@@ -115,13 +115,32 @@ func TestNothingStaysOfForgottenPods(t *testing.T) {
 		}}}
 		_, err = m.SetPodStatus(static, v1.PodStatus{})
 		require.NoError(t, err)
+		before := entries()
+		assert.Positive(t, before)
 		_, err = m.SetContainerReadiness("nobody", "id", true)
 		require.NoError(t, err)
-		assert.Positive(t, entries())
+		assert.Equal(t, before, entries(), "an unknown pod leaves nothing")
 		time.Sleep(time.Minute)
 		m.RemoveOrphanedStatuses(all)
 		assert.Zero(t, entries())
 		cancel()
 		require.NoError(t, <-done)
 	})
+}
+
+// TestNewMirrorPodIsNotForgotten: while keep is asked about a mirror pod, another one takes its place.
+func TestNewMirrorPodIsNotForgotten(t *testing.T) {
+	m, err := New(Options{})
+	require.NoError(t, err)
+	mirror := func(uid types.UID) *v1.Pod {
+		return &v1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "m", UID: uid, Annotations: map[string]string{podfacts.AnnotationMirror: "h"}}}
+	}
+	m.Observed(mirror("old"))
+	m.RemoveOrphanedStatuses(func(uid types.UID) bool {
+		if uid == "old" {
+			m.Observed(mirror("new"))
+		}
+		return uid == "new"
+	})
+	assert.EqualValues(t, "new", m.mu.mirrors[keyOf(mirror("new"))].UID)
 }

@@ -140,57 +140,6 @@ func TestDeletionAfterTheEndIsObserved(t *testing.T) {
 	})
 }
 
-// TestSafety: the end of a pod is told when nothing may run, and everything else before.
-func TestSafety(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		var safe atomic.Bool
-		mayRun := func(types.UID) bool { return !safe.Load() }
-		n := newNode(t, statustest.Options{}, statusmanager.Options{Safety: statusmanager.SafetyFunc(mayRun)})
-		pod := n.server.Create(testPod("a"))
-		n.set(pod, status(v1.PodRunning, running("main")))
-		settle()
-		s := status(v1.PodSucceeded, exited("main", 0))
-		s.Reason = "Done"
-		n.set(pod, s)
-		settle()
-		api := n.api("a")
-		assert.Equal(t, v1.PodRunning, api.Phase)
-		assert.Empty(t, api.Reason)
-		assert.NotNil(t, api.ContainerStatuses[0].State.Terminated)
-		assert.Equal(t, 1, n.Stats().Unsynced)
-		before := len(n.server.Journal())
-		time.Sleep(10 * time.Minute)
-		assert.Len(t, n.server.Journal(), before, "asking does not cost a request")
-		safe.Store(true)
-		time.Sleep(time.Minute + time.Second)
-		assert.Equal(t, v1.PodSucceeded, n.api("a").Phase, "the resync finds out")
-		assert.Zero(t, n.Stats().Unsynced)
-	})
-}
-
-// TestDeletionIsSafe: nothing is deleted while something may run, even if the end was told.
-func TestDeletionIsSafe(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		var mayRun atomic.Bool
-		n := newNode(t, statustest.Options{}, statusmanager.Options{
-			Safety: statusmanager.SafetyFunc(func(types.UID) bool { return mayRun.Load() }),
-		})
-		pod := n.server.Create(testPod("a"))
-		n.set(pod, status(v1.PodSucceeded, exited("main", 0)))
-		settle()
-		mayRun.Store(true)
-		pod, err := n.server.Delete("a")
-		require.NoError(t, err)
-		_, err = n.TerminatePod(pod)
-		require.NoError(t, err)
-		settle()
-		require.NotNil(t, n.server.Get("a"))
-		mayRun.Store(false)
-		time.Sleep(time.Minute + time.Second)
-		assert.Nil(t, n.server.Get("a"), "the resync finds out")
-	})
-}
-
 // TestEndBroughtAboutByOthers is final here, too, even if there is nothing to write.
 func TestEndBroughtAboutByOthers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

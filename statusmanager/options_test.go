@@ -4,6 +4,7 @@ package statusmanager_test
 
 import (
 	"context"
+	"errors"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -120,6 +121,36 @@ func TestDrain(t *testing.T) {
 			assert.GreaterOrEqual(t, patches, want)
 		})
 	}
+}
+
+// TestDrainWaitsForTheNextTry: a status whose request failed is tried again within the Drain time.
+func TestDrainWaitsForTheNextTry(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n := newNode(t, statustest.Options{}, statusmanager.Options{Drain: time.Minute})
+		inject(t, n.server, statustest.Fault{Times: 1, Err: errors.New("broken")})
+		n.set(n.server.Create(testPod("a")), status(v1.PodRunning, running("main")))
+		synctest.Wait()
+		require.Equal(t, 1, n.Stats().Delayed)
+		n.stop()
+		assert.Equal(t, v1.PodRunning, n.api("a").Phase)
+	})
+}
+
+// TestSyncBatchWithoutWork: an object of the server that calls for no request is no work.
+func TestSyncBatchWithoutWork(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		server := newServer(t, statustest.Options{})
+		m := newManager(t, statusmanager.Options{Patcher: server})
+		_, err := m.SetPodStatus(server.Create(testPod("a")), status(v1.PodRunning, running("main")))
+		require.NoError(t, err)
+		m.Observed(server.Get("a"))
+		require.Equal(t, 1, m.SyncBatch(t.Context()))
+		time.Sleep(time.Minute) // nothing holds a request up
+		_, err = server.Change("a", func(pod *v1.Pod) { pod.Labels = map[string]string{"a": "b"} })
+		require.NoError(t, err)
+		m.Observed(server.Get("a"))
+		assert.Zero(t, m.SyncBatch(t.Context()))
+	})
 }
 
 // TestSyncBatch drives the manager without Run.

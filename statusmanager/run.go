@@ -26,7 +26,6 @@ func (m *Manager) Run(ctx context.Context) error {
 		return err
 	}
 	requests, cancel := context.WithCancel(context.WithoutCancel(ctx))
-	defer cancel()
 	var flights sync.WaitGroup
 	m.loop(ctx, requests, &flights)
 	m.close()

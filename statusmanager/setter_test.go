@@ -90,3 +90,23 @@ func TestASetterStoresWhatThePatchStores(t *testing.T) {
 		assert.NotNil(t, n.api("a").ContainerStatuses[0].State.Terminated)
 	})
 }
+
+// A status that the server has already is synced, and a Setter is not called.
+func TestASetterIsNotCalledWithoutAChange(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		server := newServer(t, statustest.Options{})
+		c := &comparing{Client: server.NewClient(0), t: t, server: server}
+		pod := server.Create(testPod("a"))
+		for range 2 {
+			m := newManager(t, statusmanager.Options{Patcher: c})
+			m.Observed(server.Get("a"))
+			start(t, m)
+			_, err := m.SetPodStatus(pod, status(v1.PodRunning, running("main")))
+			require.NoError(t, err)
+			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+			defer cancel()
+			require.NoError(t, m.WaitSynced(ctx, "a"))
+		}
+		assert.Equal(t, 1, c.set)
+	})
+}

@@ -407,27 +407,6 @@ func TestKnownPodIsNoMirrorPod(t *testing.T) {
 	assert.True(t, changed)
 }
 
-// keep may call the Manager, and is asked about each pod that is not forgotten yet.
-func TestForgettingWithinForgetting(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		n := newNode(t, statustest.Options{Latency: time.Second}, statusmanager.Options{})
-		n.server.CreateMirror(testPod("static", static)) // its pod has no status
-		n.set(n.server.Create(testPod("a")), status(v1.PodRunning, running("main")))
-		synctest.Wait()
-		var asked []types.UID
-		none := func(uid types.UID) bool {
-			asked = append(asked, uid)
-			return false
-		}
-		n.RemoveOrphanedStatuses(func(types.UID) bool {
-			n.RemoveOrphanedStatuses(none)
-			return false
-		})
-		assert.Len(t, asked, 2, "the pod whose request is in flight, and the mirror pod, once each: %s", asked)
-		assert.Zero(t, n.Stats().Pods)
-	})
-}
-
 // A pod that waits for its next try is forgotten with its wait.
 func TestForgottenPodDoesNotWait(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

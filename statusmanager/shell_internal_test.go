@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package statusmanager
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/keelson-dev/keelson/internal/podfacts"
+)
+
+// A new deletion timestamp and a new UID are news, and grant requests without the interval. A newer
+// object alone is no news.
+func TestObjectsThatAreNews(t *testing.T) {
+	e := &entry{}
+	pod := &v1.Pod{ObjectMeta: metav1.ObjectMeta{UID: "a", ResourceVersion: "1"}}
+	newer := func(version string, change func(*v1.Pod)) int {
+		e.budget.told()
+		pod = pod.DeepCopy()
+		pod.ResourceVersion = version
+		change(pod)
+		require.True(t, e.sees(pod))
+		return e.budget.quick
+	}
+	assert.Equal(t, budgetBurst, newer("1", func(*v1.Pod) {}), "the first object")
+	assert.Zero(t, newer("2", func(pod *v1.Pod) { pod.Labels = map[string]string{"a": "b"} }))
+	assert.Equal(t, budgetBurst, newer("3", func(pod *v1.Pod) { pod.DeletionTimestamp = &metav1.Time{} }))
+	assert.Zero(t, newer("4", func(*v1.Pod) {}))
+	assert.Equal(t, budgetBurst, newer("5", func(pod *v1.Pod) { pod.UID = "b" }))
+	assert.False(t, e.sees(pod), "the same object")
+}
+
+// A pod with trouble does not queue beside good pods.
+func TestLaneOfAPod(t *testing.T) {
+	fresh := budget{quick: 1}
+	for name, c := range map[string]struct {
+		entry entry
+		want  lane
+	}{
+		"no request":          {entry{budget: fresh}, laneNew},
+		"answered in time":    {entry{budget: fresh, pace: paceQuick}, laneGood},
+		"answered late":       {entry{budget: fresh, pace: paceSlow}, laneTroubled},
+		"failed":              {entry{budget: fresh, pace: paceQuick, failures: 1}, laneTroubled},
+		"without news":        {entry{pace: paceQuick}, laneTroubled},
+		"no request, no news": {entry{}, laneTroubled},
+	} {
+		assert.Equal(t, c.want, c.entry.lane(), name)
+	}
+}
+
+// A probe result that is no news does not make a static pod that has ended go on.
+func TestUnchangedResultsDoNotStartAPodAgain(t *testing.T) {
+	m, err := New(Options{})
+	require.NoError(t, err)
+	pod := &v1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "a", UID: "a", Annotations: map[string]string{podfacts.AnnotationSource: "file"}}}
+	pod.Spec.Containers = []v1.Container{{Name: "main"}}
+	_, err = m.SetPodStatus(pod, v1.PodStatus{Phase: v1.PodRunning, ContainerStatuses: []v1.ContainerStatus{{
+		Name: "main", ContainerID: "fake://1", Started: new(bool), State: v1.ContainerState{Running: &v1.ContainerStateRunning{}},
+	}}})
+	require.NoError(t, err)
+	_, err = m.TerminatePod(pod)
+	require.NoError(t, err)
+	for _, set := range []func() (bool, error){
+		func() (bool, error) { return m.SetContainerReadiness("a", "fake://1", false) },
+		func() (bool, error) { return m.SetContainerStartup("a", "fake://1", false) },
+	} {
+		changed, err := set()
+		require.NoError(t, err)
+		assert.False(t, changed)
+		assert.True(t, m.mu.entries["a"].finished)
+	}
+}
