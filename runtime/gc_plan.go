@@ -106,8 +106,7 @@ func (p *gcPlan) read(status *PodStatus) {
 		c := &status.Containers[i]
 		pod.inSandbox[c.Sandbox]++
 		g := groups[c.Name]
-		newest := g == nil
-		if newest {
+		if g == nil {
 			g = &gcGroup{pod: pod}
 			groups[c.Name] = g
 			p.groups = append(p.groups, g)
@@ -117,7 +116,7 @@ func (p *gcPlan) read(status *PodStatus) {
 		if c.State == StateRunning {
 			continue
 		}
-		needed := p.needed(pod, c, newest, !ended[c.Name])
+		needed := p.needed(pod, c, c == status.Latest(c.Name), !ended[c.Name])
 		ended[c.Name] = ended[c.Name] || c.State != StateCreated
 		if at := endOf(c); p.in.Policy.MinAge <= 0 || !at.After(p.in.Now.Add(-p.in.Policy.MinAge)) {
 			g.dead = append(g.dead, gcDead{c: c, at: at, needed: needed})

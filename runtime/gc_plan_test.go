@@ -96,6 +96,17 @@ func TestPlanGCContainers(t *testing.T) {
 	}
 }
 
+// An instance that an earlier agent requested, and that appeared after its successor, is the newest record. The
+// record of the successor stays: without it, a container that has ended for good starts again.
+func TestPlanGCOfALateInstance(t *testing.T) {
+	pods := gcPods("u1 s1+ a=created@1/s1 a=exited@5/s1")
+	pods[0].Containers[0].RestartCount = pods[0].Containers[1].RestartCount
+	got := runtime.PlanGC(runtime.GCInput{
+		Policy: gcPolicy(runtime.GCNone, runtime.GCNone), Now: gcNow(), Pods: pods, Query: runtime.GCQuery{Fate: gcFates(""), Reported: allReported},
+	})
+	require.Equal(t, []string{"u1.a.1"}, brief(got))
+}
+
 // An instance with an end in the future, because the clock was set back, is removed like others if
 // there is no minimum age.
 func TestPlanGCOfAnEndInTheFuture(t *testing.T) {

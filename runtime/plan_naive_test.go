@@ -54,12 +54,19 @@ func newNaive(in runtime.PlanInput) *naive {
 	if in.Status == nil {
 		return n
 	}
+	ran := map[string]int32{} // one more than the highest count of the instances that ran
+	for _, c := range in.Status.Containers {
+		if c.State != runtime.StateCreated {
+			ran[c.Name] = max(ran[c.Name], c.RestartCount+1)
+		}
+	}
 	for i := range in.Status.Containers {
 		c := &in.Status.Containers[i]
-		if n.latest[c.Name] == nil {
+		late := c.State == runtime.StateCreated && c.RestartCount < ran[c.Name]
+		if n.latest[c.Name] == nil && !late {
 			n.latest[c.Name] = c
 		}
-		if n.active[c.Name] == nil && in.Status.Sandboxes != nil &&
+		if n.active[c.Name] == nil && !late && in.Status.Sandboxes != nil &&
 			in.Status.Sandboxes[0].Ready && c.Sandbox == in.Status.Sandboxes[0].ID {
 			n.active[c.Name] = c
 		}

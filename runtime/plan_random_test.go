@@ -119,7 +119,7 @@ func (d dice) instances(st *runtime.PodStatus, c *v1.Container) {
 	for range pick(d, 0, 0, 1, 1, 1, 2, 3) {
 		in := runtime.ContainerStatus{
 			ID:   runtime.ContainerID{Runtime: "old", ID: strconv.Itoa(len(st.Containers))},
-			Name: c.Name, Hash: containermeta.Hash(c),
+			Name: c.Name, Hash: containermeta.Hash(c), RestartCount: int32(d.IntN(3)),
 			State: pick(d, runtime.StateRunning, runtime.StateRunning, runtime.StateExited, runtime.StateExited,
 				runtime.StateExited, runtime.StateCreated, runtime.StateUnknown),
 		}

@@ -14,23 +14,44 @@ import (
 	"github.com/keelson-dev/keelson/runtime/fake"
 )
 
-// An earlier agent requested an instance that appears after the present agent's instance runs. The
-// late instance is the newest record and never ran. Its successor nevertheless counts from the
-// instance that ran.
-func TestANewerRecordThatNeverRanDoesNotHideARestart(t *testing.T) {
-	inBubble(t, func(n *node) {
-		pod := newPod()
-		status := n.mustSync(pod)
-		time.Sleep(time.Second)
-		ran := status.Latest("c")
-		require.Zero(n, ran.RestartCount)
-		_, err := n.rt.CreateContainer(n.Context(), ran.Sandbox, runtime.ContainerSpec{Pod: pod, Name: "c", Hash: ran.Hash})
-		require.NoError(n, err)
-		status = n.mustSync(pod)
-		require.Equal(n, runtime.StateRunning, status.Latest("c").State)
-		require.NotEqual(n, ran.ID, status.Latest("c").ID)
-		require.EqualValues(n, 1, status.Latest("c").RestartCount)
-	})
+// An earlier agent requested an instance that appears beside the present agent's instance. The late instance
+// is the newest record, never ran, and is no successor: an instance that runs goes on, and an instance that has
+// ended is restarted by its own exit, with the next count, or not at all.
+func TestALateInstanceIsNoSuccessor(t *testing.T) {
+	for _, c := range []struct {
+		name   string
+		policy v1.RestartPolicy
+		exits  bool
+		want   []runtime.State // of the instances that the agent made, by their counts
+	}{
+		{"runs", v1.RestartPolicyAlways, false, []runtime.State{runtime.StateRunning}},
+		{"restarts", v1.RestartPolicyAlways, true, []runtime.State{runtime.StateExited, runtime.StateRunning}},
+		{"has ended for good", v1.RestartPolicyNever, true, []runtime.State{runtime.StateExited}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			inBubble(t, func(n *node) {
+				pod := newPod(regular("c"), regular("d"))
+				pod.Spec.RestartPolicy = c.policy
+				status := n.mustSync(pod)
+				time.Sleep(time.Second)
+				ran := status.Latest("c")
+				late, err := n.rt.CreateContainer(n.Context(), ran.Sandbox, runtime.ContainerSpec{Pod: pod, Name: "c", Hash: ran.Hash})
+				require.NoError(n, err)
+				if c.exits {
+					require.NoError(n, n.world.Kill(pod.UID, "c", 1))
+				}
+				status = n.mustSync(pod)
+				got := make([]runtime.State, len(c.want))
+				for _, in := range status.Containers {
+					if in.Name == "c" && in.ID != late {
+						require.Less(n, int(in.RestartCount), len(got))
+						got[in.RestartCount] = in.State
+					}
+				}
+				require.Equal(n, c.want, got)
+			})
+		})
+	}
 }
 
 // A record that was removed by a call with a lost reply is remembered, and the count continues.

@@ -133,17 +133,26 @@ type PodStatus struct {
 	ObservedAt time.Time
 }
 
-// Latest returns the newest instance of a container over all sandboxes, or nil.
+// Latest returns the newest instance of a container over all sandboxes, or nil. An instance that never ran
+// counts only if its restart count is above that of every instance that ran.
 func (s *PodStatus) Latest(name string) *ContainerStatus {
 	if s == nil {
 		return nil
 	}
 	for i := range s.Containers {
-		if s.Containers[i].Name == name {
-			return &s.Containers[i]
+		if c := &s.Containers[i]; c.Name == name && !s.overtaken(c) {
+			return c
 		}
 	}
 	return nil
+}
+
+// overtaken reports whether c never ran, and an instance with at least its restart count did. An earlier
+// agent had asked for c, and the runtime made c after the other instance. So c is no successor.
+func (s *PodStatus) overtaken(c *ContainerStatus) bool {
+	return c.State == StateCreated && slices.ContainsFunc(s.Containers, func(other ContainerStatus) bool {
+		return other.Name == c.Name && other.State != StateCreated && other.RestartCount >= c.RestartCount
+	})
 }
 
 // Current returns the pod's current sandbox, or nil. The current sandbox is the newest sandbox, if
@@ -173,15 +182,15 @@ func (s *PodStatus) addressesOf(c *ContainerStatus) []string {
 	return nil
 }
 
-// Active returns the newest instance of a container in the current sandbox, or nil. An instance of
-// an older sandbox, for example of a sandbox before a reboot, is never active.
+// Active returns the newest instance of a container in the current sandbox, or nil, with the exception of
+// Latest. An instance of an older sandbox, for example of a sandbox before a reboot, is never active.
 func (s *PodStatus) Active(name string) *ContainerStatus {
 	cur := s.Current()
 	if cur == nil {
 		return nil
 	}
 	for i := range s.Containers {
-		if c := &s.Containers[i]; c.Name == name && c.Sandbox == cur.ID {
+		if c := &s.Containers[i]; c.Name == name && c.Sandbox == cur.ID && !s.overtaken(c) {
 			return c
 		}
 	}

@@ -77,9 +77,9 @@ func TestForgottenRecords(t *testing.T) {
 		{"unknown after another one ran", always, []string{"main a"},
 			[]obs{{"sandbox s", "pad exited", "a running #2"}, {"sandbox s", "a unknown #7 =1"}},
 			[]string{"running #2", "terminated ContainerStatusUnknown 137 a-1 #7, last terminated ContainerStatusUnknown 137 a-0"}},
-		{"a running one has a newer record", always, []string{"main a"},
+		{"a running one has a newer record that is no successor", always, []string{"main a"},
 			[]obs{{"sandbox s", "pad exited", "a running #2"}, {"sandbox s", "a created #2", "a running #2"}, {"sandbox s", "a created #2", "a exited 0 #2"}},
-			[]string{"running #2", "waiting #3", "waiting #3, last terminated Completed 0 a-0"}},
+			[]string{"running #2", "running #2", "terminated Completed 0 a-0 #2"}},
 		{"one that had just begun to run is removed: its successor has its number", always, []string{"main a"},
 			[]obs{{"sandbox s", "a running #1", "a exited 1"}, {"sandbox s", "a exited 1"}, {"sandbox s", "a running #1 =2", "a exited 1 =0"}},
 			[]string{"running #1, last terminated Error 1 a-0", "terminated Error 1 a-0 #1", "running #1, last terminated Error 1 a-0"}},
@@ -418,8 +418,8 @@ func TestIDOfTheNewestInstance(t *testing.T) {
 	}{
 		{"it ended", of("a running =1", "a exited 1 =0"), obs{"a exited 2 =1", "a exited 1 =0"}, "test://a-1"},
 		{"it had just started and was removed", of("a running =1", "a exited 1 =0"), obs{"a exited 1 =0"}, "test://a-1"},
-		{"it never ran and was removed", of("a created =1", "a exited 1 =0"), obs{"a exited 1 =0"}, "test://a-1"},
-		{"it never ran, and its successor has ended", of("a created =1", "a exited 1 =0"), obs{"a exited 9 =2", "a exited 1 =0"}, "test://a-2"},
+		{"it never ran and was removed", of("a created #1 =1", "a exited 1 =0"), obs{"a exited 1 =0"}, "test://a-1"},
+		{"it never ran, and its successor has ended", of("a created #1 =1", "a exited 1 =0"), obs{"a exited 9 =2", "a exited 1 =0"}, "test://a-2"},
 		{"no ID is known", reset, obs{"a exited 1 =0"}, "test://a-0"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
