@@ -283,7 +283,16 @@ func (p *peace) others(t tenant, at time.Duration) (all []tenant) {
 // staying returns the lives of others that are not about to end.
 func (p *peace) staying(t tenant, at time.Duration) []tenant {
 	return slices.DeleteFunc(p.others(t, at), func(o tenant) bool {
-		return p.wanted[o.uid][o.life].to < at || p.over(o.uid, o.life, 0) < at && !p.endsSidecars(o)
+		return p.wanted[o.uid][o.life].to < at || p.over(o.uid, o.life, 0) < at && !p.endsSidecars(o) && !p.endsHook(o, at)
+	})
+}
+
+// endsHook reports whether all containers of a life with a place have ended by themselves, and a postStart hook that
+// sleeps goes on. The gate learns of the end of the life after the hook.
+func (p *peace) endsHook(t tenant, at time.Duration) bool {
+	_, reason := p.turnedAway(t.uid, t.life)
+	return reason == "" && !slices.ContainsFunc(p.runs, func(r *run) bool {
+		return r.uid == t.uid && r.life == t.life && r.started <= at && r.exited > at
 	})
 }
 
