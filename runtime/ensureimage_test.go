@@ -74,6 +74,11 @@ func TestEnsureImageFollowsThePolicy(t *testing.T) {
 	inBubble(t, func(n *node) {
 		_, err := n.manager.EnsureImage(n.Context(), runtime.ImageRequest{Pod: newPod(), Image: "tools"})
 		require.ErrorIs(n, err, runtime.ErrUnsupported, "a runtime without images")
+		n.withImages(runtime.Options{})
+		_, cause := runtime.NormalizeImage("Tools")
+		require.Error(n, cause)
+		_, err = n.manager.EnsureImage(n.Context(), runtime.ImageRequest{Pod: newPod(), Image: "Tools"})
+		require.ErrorContains(n, err, cause.Error())
 	})
 }
 

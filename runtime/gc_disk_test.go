@@ -113,7 +113,7 @@ func TestDiskListsPodsFoldersOnly(t *testing.T) {
 	write(t, outside, "precious/0.log")
 	write(t, root,
 		"ns_web_u1/main/0.log", "ns_web_u1/main/0.log.20260701-120000.gz", "ns_web_u1/main/12.log", "ns_web_u1/main/x.log",
-		"ns_web_u1/stray.log", "lost+found/0.log", "ns_file_u9", goneLogs+"1/main/0.log")
+		"ns_web_u1/side/x.log", "ns_web_u1/stray.log", "lost+found/0.log", "ns_file_u9", goneLogs+"1/main/0.log")
 	require.NoError(t, os.MkdirAll(filepath.Join(root, "ns_web_u1/main/7.log"), 0o755))
 	require.NoError(t, os.Symlink(outside, filepath.Join(root, "ns_link_u2")))
 	require.NoError(t, os.Symlink(outside, filepath.Join(root, "ns_web_u1/linked")))
@@ -121,7 +121,7 @@ func TestDiskListsPodsFoldersOnly(t *testing.T) {
 	folders, err := d.folders()
 	require.NoError(t, err)
 	require.Equal(t, []logFolder{{Name: "ns_web_u1", UID: "u1", Containers: []logFiles{
-		{Container: "main", RestartCounts: []int32{0, 12}},
+		{Container: "main", RestartCounts: []int32{0, 12}}, {Container: "side"},
 	}}}, folders)
 	require.NoDirExists(t, filepath.Join(root, goneLogs+"1"), "what an earlier removal has left")
 	require.DirExists(t, filepath.Join(root, "lost+found"))

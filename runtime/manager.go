@@ -207,9 +207,6 @@ func (m *Manager) see(pod *v1.Pod, status *PodStatus) {
 		seen.Annotations = nil
 		m.mu.seen[pod.UID][c.Name] = seen
 	}
-	if len(m.mu.seen[pod.UID]) == 0 {
-		delete(m.mu.seen, pod.UID)
-	}
 }
 
 // unsee deletes the records made by see for a pod.

@@ -84,14 +84,11 @@ type Result struct {
 // Err joins the errors of all failed steps; nil if no step failed. If ctx ended, the error is the
 // cause of ctx, and steps in progress do not count as failures.
 func (r Result) Err() error {
-	errs := make([]error, 0, len(r.Steps)+1)
+	errs := []error{r.err}
 	for i := range r.Steps {
 		if e := r.Steps[i].Err; e != nil {
 			errs = append(errs, e)
 		}
-	}
-	if r.err != nil {
-		errs = append(errs, r.err)
 	}
 	return errors.Join(errs...)
 }

@@ -4,11 +4,14 @@ package runtime
 
 import (
 	"errors"
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/assert"
+	v1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
@@ -64,4 +67,48 @@ func TestPlansThatResize(t *testing.T) {
 	for _, plan := range []Actions{{}, {Kill: []Kill{changed}, Start: make([]Start, 1)}} {
 		assert.False(t, plan.resizing(), "%v", plan)
 	}
+}
+
+// A step that waits for a known time did not fail, and holds up no further pass.
+func TestStepsThatBroke(t *testing.T) {
+	waits, fails := Step{Err: &StepError{RetryAt: time.Now()}}, Step{Err: &StepError{}}
+	assert.False(t, (&steps{list: []Step{{}, waits}}).broke())
+	assert.True(t, (&steps{list: []Step{waits, fails}}).broke())
+}
+
+// The predecessor of an instance that is killed first has ended just now.
+func TestPredecessorThatIsKilled(t *testing.T) {
+	for _, state := range []State{StateRunning, StateUnknown} {
+		p := &pass{status: &PodStatus{Containers: []ContainerStatus{{Name: "c", State: state, RestartCount: 2}}}}
+		previous := p.previous(&unit{start: &Start{Name: "c"}})
+		assert.Equal(t, StateExited, previous.State, state)
+		assert.NotZero(t, previous.FinishedAt, state)
+		assert.EqualValues(t, 2, previous.RestartCount, state)
+	}
+}
+
+// Only the failed kill of a container that was to be killed for its resources is a resize under way.
+func TestFailedKillForAResize(t *testing.T) {
+	for container, want := range map[string]bool{"a": true, "b": false} {
+		var r Resizing
+		r.Apply(Result{
+			Plans: []Actions{{Kill: []Kill{{Name: "a", Reason: killResize}, {Name: "b", Reason: killSpecChanged}}}},
+			Steps: []Step{{Action: KillContainer, Target: container, Err: &StepError{Cause: errors.New("busy")}}},
+		})
+		assert.Equal(t, want, r.UnderWay, container)
+	}
+}
+
+// Events refer to the pod by all that identifies it.
+func TestEventsNameThePod(t *testing.T) {
+	pod := &v1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "web", UID: "u", ResourceVersion: "7"}}
+	assert.Equal(t, &v1.ObjectReference{
+		APIVersion: "v1", Kind: "Pod", Namespace: "ns", Name: "web", UID: "u", ResourceVersion: "7",
+	}, objectReference(pod))
+}
+
+// A log folder that cannot be looked at is told.
+func TestRemovePodLogsTellsOfAFailure(t *testing.T) {
+	err := RemovePodLogs(t.TempDir(), "ns", strings.Repeat("x", 300), "u")
+	assert.ErrorContains(t, err, "remove the logs of pod u: ")
 }
