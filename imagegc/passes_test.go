@@ -384,7 +384,7 @@ func TestEmptyListBesideOtherAnswers(t *testing.T) {
 func TestValuesBesideAnErrorOfTheDisk(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFixture(t, func(o *imagegc.Options) {
-			o.Disk = imagegc.DiskUsageFunc(func(context.Context) (uint64, uint64, error) { return 100 * gib, 50 * gib, errors.New("old") })
+			o.Disk = brokenDisk{errors.New("old")}
 		}, images(2)...)
 		result, err := f.gc.DeleteUnusedImages(t.Context())
 		require.NoError(t, err)
@@ -406,4 +406,11 @@ func TestSaveHasItsTimeout(t *testing.T) {
 		require.EqualError(t, f.gc.Detect(t.Context()), "save image records: context deadline exceeded")
 		assert.Equal(t, imagegc.CallTimeout, time.Since(began))
 	})
+}
+
+// brokenDisk returns values beside its error.
+type brokenDisk struct{ err error }
+
+func (d brokenDisk) ImageFS(context.Context) (capacity, available uint64, err error) {
+	return 100 * gib, 50 * gib, d.err
 }

@@ -51,14 +51,6 @@ type DiskUsage interface {
 	ImageFS(context.Context) (capacity, available uint64, err error)
 }
 
-// DiskUsageFunc adapts a function to DiskUsage.
-type DiskUsageFunc func(context.Context) (capacity, available uint64, err error)
-
-// ImageFS calls f.
-func (f DiskUsageFunc) ImageFS(ctx context.Context) (capacity, available uint64, err error) {
-	return f(ctx)
-}
-
 // Store keeps records across a restart. Package recordfile implements it.
 type Store interface {
 	// Load returns the records of the last Save, or none before the first Save.

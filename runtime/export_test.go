@@ -4,6 +4,7 @@ package runtime
 
 import (
 	"context"
+	"fmt"
 	"net"
 
 	"k8s.io/apimachinery/pkg/types"
@@ -73,3 +74,20 @@ func (m *Manager) Kept() int {
 
 // Mark makes a pod dirty.
 func (t *Tracker) Mark(uid types.UID) { t.dirty.Mark(uid) }
+
+// String returns a line for logs and tests.
+func (a gcAction) String() string {
+	var what string
+	switch a.Op {
+	case gcRemoveContainer:
+		what = fmt.Sprintf("%s %s of pod %s", a.Name, a.Container, a.UID)
+		if a.Stop {
+			what += ", stopped first"
+		}
+	case gcRemoveSandbox:
+		what = fmt.Sprintf("%s of pod %s", a.Sandbox, a.UID)
+	default:
+		what = a.Path
+	}
+	return fmt.Sprintf("%s %s: %s", a.Op, what, a.Cause)
+}

@@ -154,20 +154,3 @@ type gcAction struct {
 	Path  string
 	Cause string // reason for the removal
 }
-
-// String returns a line for logs and tests.
-func (a gcAction) String() string {
-	var what string
-	switch a.Op {
-	case gcRemoveContainer:
-		what = fmt.Sprintf("%s %s of pod %s", a.Name, a.Container, a.UID)
-		if a.Stop {
-			what += ", stopped first"
-		}
-	case gcRemoveSandbox:
-		what = fmt.Sprintf("%s of pod %s", a.Sandbox, a.UID)
-	default:
-		what = a.Path
-	}
-	return fmt.Sprintf("%s %s: %s", a.Op, what, a.Cause)
-}

@@ -180,14 +180,6 @@ func (l *lanes) busy() (n int) {
 	return n
 }
 
-// len is how many pods wait.
-func (l *lanes) len() (n int) {
-	for i := range l.queues {
-		n += l.queues[i].len()
-	}
-	return n
-}
-
 // queued is how many pods of a class wait.
 func (l *lanes) queued(c Class) (n int) {
 	for i := range l.queues {

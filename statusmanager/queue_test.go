@@ -132,3 +132,11 @@ func TestDelaysAsAList(t *testing.T) {
 		}
 	}
 }
+
+// len is how many pods wait.
+func (l *lanes) len() (n int) {
+	for i := range l.queues {
+		n += l.queues[i].len()
+	}
+	return n
+}

@@ -244,3 +244,16 @@ func randomVolume(rng *rand.Rand) *volume {
 	}
 	return v
 }
+
+// idle reports whether no operation runs on v.
+func (v *volume) idle() bool {
+	if v.busy != nil {
+		return false
+	}
+	for _, r := range v.rows {
+		if r.busy != nil {
+			return false
+		}
+	}
+	return true
+}

@@ -54,14 +54,6 @@ type Node interface {
 	AttachedVolumes(ctx context.Context) (map[v1.UniqueVolumeName]string, error)
 }
 
-// NodeFunc is a func that implements Node.
-type NodeFunc func(ctx context.Context) (map[v1.UniqueVolumeName]string, error)
-
-// AttachedVolumes calls f.
-func (f NodeFunc) AttachedVolumes(ctx context.Context) (map[v1.UniqueVolumeName]string, error) {
-	return f(ctx)
-}
-
 // Subpaths removes the bind mounts of subPaths that were made for containers.
 type Subpaths interface {
 	// CleanSubpaths unmounts and removes the content of p.SubpathsDir(). It is idempotent and is

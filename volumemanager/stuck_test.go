@@ -145,7 +145,7 @@ func TestVolumeMayTurnOutToNeedNoAttaching(t *testing.T) {
 	needed := true
 	plugin := func(o *volumemanager.Options) {
 		o.Plugins = []volumemanager.Plugin{choosy{o.Plugins[0].(*volumetest.Plugin), &needed}}
-		o.Claims, o.Node = claims(), volumemanager.NodeFunc(func(context.Context) (map[v1.UniqueVolumeName]string, error) { return nil, nil })
+		o.Claims, o.Node = claims(), nothingAttached{}
 	}
 	play(t, volumetest.Options{Shared: true, Staged: true, Attachable: true}, plugin, func(s *stage) {
 		needed = false
@@ -167,3 +167,10 @@ type choosy struct {
 }
 
 func (c choosy) Attachable(volumemanager.Spec) bool { return *c.attach }
+
+// nothingAttached is a Node without attached volumes.
+type nothingAttached struct{}
+
+func (nothingAttached) AttachedVolumes(context.Context) (map[v1.UniqueVolumeName]string, error) {
+	return nil, nil
+}

@@ -145,19 +145,6 @@ func (v *volume) row(uid types.UID) *row {
 	return nil
 }
 
-// idle reports whether no operation runs on v.
-func (v *volume) idle() bool {
-	if v.busy != nil {
-		return false
-	}
-	for _, r := range v.rows {
-		if r.busy != nil {
-			return false
-		}
-	}
-	return true
-}
-
 // elsewhere returns another pod with v mounted or uncertain.
 func (v *volume) elsewhere(uid types.UID) (types.UID, bool) {
 	for _, r := range v.rows {

@@ -47,14 +47,6 @@ type Hinter interface {
 	Hints(ctx context.Context, path string) (<-chan struct{}, error)
 }
 
-// HinterFunc adapts a function to Hinter.
-type HinterFunc func(ctx context.Context, path string) (<-chan struct{}, error)
-
-// Hints calls f.
-func (f HinterFunc) Hints(ctx context.Context, path string) (<-chan struct{}, error) {
-	return f(ctx, path)
-}
-
 // Config configures a Source.
 type Config struct {
 	// Path is a folder of manifests or a single manifest. It need not exist. Required. A relative

@@ -95,12 +95,6 @@ func (d *Document) Kind() string { return d.kind }
 // APIVersion returns the apiVersion of the object.
 func (d *Document) APIVersion() string { return d.apiVersion }
 
-// Has reports whether the field at a path of object keys is present and not null.
-func (d *Document) Has(keys ...string) bool {
-	last := len(keys) - 1
-	return lookup(d.root, keys[:last]...)[keys[last]] != nil
-}
-
 // Problem returns a problem with a field of the object, in the notation of field.Path, with its
 // position. Without such a field, the position is that of the nearest enclosing object.
 func (d *Document) Problem(field, text string) Problem {

@@ -20,21 +20,6 @@ const (
 	stepWait
 )
 
-// String returns the name of the step.
-func (s step) String() string {
-	switch s {
-	case stepNone:
-		return "none"
-	case stepCreate:
-		return "create"
-	case stepReplace:
-		return "replace"
-	case stepWait:
-		return "wait"
-	}
-	return "unknown"
-}
-
 // decide returns the next step for a static pod and its mirror pod, nil if missing, by their
 // metadata.
 func decide(static, mirror *v1.Pod) step {

@@ -19,3 +19,18 @@ var (
 	Decide = decide
 	Hash   = hashOf
 )
+
+// String returns the name of the step.
+func (s step) String() string {
+	switch s {
+	case stepNone:
+		return "none"
+	case stepCreate:
+		return "create"
+	case stepReplace:
+		return "replace"
+	case stepWait:
+		return "wait"
+	}
+	return "unknown"
+}

@@ -36,15 +36,6 @@ func (e *Error) Error() string {
 // Unwrap returns Err.
 func (e *Error) Unwrap() error { return e.Err }
 
-// Temporary reports whether the problem may end soon without an operator's action.
-func (e *Error) Temporary() bool {
-	switch e.Reason {
-	case clientkit.Unauthorized, clientkit.Forbidden, clientkit.NotFound, clientkit.BadAnswer:
-		return false
-	}
-	return true
-}
-
 // errOtherNode means that a server ignores the field selector.
 var errOtherNode = errors.New("the server sends pods of other nodes, which are left out")
 

@@ -18,7 +18,6 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/keelson-dev/keelson/internal/clientkit"
-	"github.com/keelson-dev/keelson/podconfig/podwatch"
 )
 
 var pods = schema.GroupResource{Resource: "pods"}
@@ -327,7 +326,5 @@ func TestErrorsAreTyped(t *testing.T) {
 		require.True(t, apierrors.IsForbidden(f.errs[0]))
 		require.EqualError(t, f.errs[0], "list pods: Forbidden: pods is forbidden: no role")
 		require.Equal(t, metav1.StatusReasonForbidden, apierrors.ReasonForError(f.errs[0]))
-		require.False(t, f.errs[0].Temporary())
-		require.True(t, (&podwatch.Error{Reason: clientkit.Timeout}).Temporary())
 	})
 }

@@ -33,14 +33,6 @@ func (f EnsurerFunc) EnsureImage(ctx context.Context, pod *v1.Pod, volume *v1.Im
 	return f(ctx, pod, volume)
 }
 
-// None refuses image volumes, for container runtimes that cannot mount images.
-type None struct{}
-
-// EnsureImage returns ErrUnsupported, a terminal error.
-func (None) EnsureImage(context.Context, *v1.Pod, *v1.ImageVolumeSource) error {
-	return volumemanager.Terminal(ErrUnsupported)
-}
-
 // Options are the options of New.
 type Options struct {
 	// Images pulls images. Required.

@@ -451,3 +451,11 @@ func (s *schedule) converge() string {
 	}
 	return ""
 }
+
+// turn decides until nothing changes, and returns the error of a record that could not be stored.
+// The caller then calls turn again later.
+func (u *unit) turn(w world, now time.Time) error {
+	t := &turn{unit: u, world: w}
+	takeTurns([]*turn{t}, now)
+	return t.err
+}

@@ -23,14 +23,6 @@ type world interface {
 	act(a Action)
 }
 
-// turn decides until nothing changes, and returns the error of a record that could not be stored.
-// The caller then calls turn again later.
-func (u *unit) turn(w world, now time.Time) error {
-	t := &turn{unit: u, world: w}
-	takeTurns([]*turn{t}, now)
-	return t.err
-}
-
 // turn is the turn of one of several units.
 type turn struct {
 	*unit

@@ -72,12 +72,6 @@ func write(ctx context.Context, root *os.Root, d folder, p Payload, o Options) (
 	return changed, errors.Join(w.link(), w.sweep(current))
 }
 
-// Current returns the name of the current version; "" if there is none.
-func Current(root *os.Root) string {
-	w := writer{folder: disk{root}}
-	return w.current()
-}
-
 type writer struct {
 	folder
 	root    *os.Root
