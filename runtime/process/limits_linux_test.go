@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -42,7 +43,8 @@ func limitedEnv(t *testing.T, opts process.Options) (e *env, name string) {
 	e.rt = rt
 	t.Cleanup(func() { // before that of newEnv
 		e.removeAll()
-		assert.Empty(t, foldersOf(t, opts.Cgroup+"/*/"), "cgroups that are left")
+		left := slices.DeleteFunc(foldersOf(t, opts.Cgroup+"/*/"), func(path string) bool { return filepath.Base(path) == "agent" })
+		assert.Empty(t, left, "cgroups that are left")
 		if os.Getenv(cgroupEnv) != "" {
 			return
 		}
@@ -179,8 +181,8 @@ func TestForkBombIsBounded(t *testing.T) {
 	require.NoError(t, err)
 	assert.LessOrEqual(t, s.Processes, uint64(20))
 	assert.Empty(t, e.log(pod, 0))
-	_, _, code, err := e.rt.Exec(t.Context(), id, []string{"/bin/sh", "-c", "sleep 0 & wait"})
-	assert.True(t, err != nil || code != 0, "a command of Exec is in the cgroup, too")
+	out, text, code, err := e.rt.Exec(t.Context(), id, []string{"/bin/sh", "-c", "sleep 0 & wait"})
+	assert.True(t, err != nil || code != 0, "a command of Exec is in the cgroup, too: %q %q", out, text)
 }
 
 // TestProcessesAreInTheirCgroup looks from outside at the container, a command of Exec and a process
@@ -265,7 +267,22 @@ func TestLimitsOfAnotherUser(t *testing.T) {
 	dir := filepath.Join(os.TempDir(), fmt.Sprintf("process-limits-%d", os.Getpid()))
 	require.NoError(t, os.Mkdir(dir, 0o700))
 	t.Cleanup(func() { _ = os.RemoveAll(dir) })
-	for _, path := range append(folders, dir) {
+	attr := &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: user, Gid: user}}
+	paths := append([]string{dir}, folders...)
+	for _, at := range folders { // what systemd gives to a unit with Delegate=yes and DelegateSubgroup=agent
+		if _, err := os.Stat(filepath.Join(at, "cgroup.subtree_control")); err != nil {
+			continue // version 1
+		}
+		agent := filepath.Join(at, "agent")
+		require.NoError(t, os.Mkdir(agent, 0o755))
+		t.Cleanup(func() { _ = os.Remove(agent) })
+		paths = append(paths, agent, filepath.Join(agent, "cgroup.procs"), filepath.Join(at, "cgroup.procs"), filepath.Join(at, "cgroup.subtree_control"))
+		place, err := os.Open(agent)
+		require.NoError(t, err)
+		defer place.Close()
+		attr.UseCgroupFD, attr.CgroupFD = true, int(place.Fd())
+	}
+	for _, path := range paths {
 		require.NoError(t, os.Chown(path, user, user))
 	}
 	binary, err := os.ReadFile("/proc/self/exe")
@@ -276,7 +293,7 @@ func TestLimitsOfAnotherUser(t *testing.T) {
 		"^(TestMemoryLimitHolds|TestLimitOfThePodHolds|TestForkBombIsBounded|TestProcessesAreInTheirCgroup|TestResizeOfProcesses)$")
 	cmd.Dir = dir
 	cmd.Env = append(os.Environ(), cgroupEnv+"="+name, "TMPDIR="+dir, "HOME="+dir)
-	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: user, Gid: user}}
+	cmd.SysProcAttr = attr
 	out, err := cmd.CombinedOutput()
 	assert.NoError(t, err, "%s", out)
 	assert.NotContains(t, string(out), "--- SKIP: TestMemoryLimitHolds", "%s", out)

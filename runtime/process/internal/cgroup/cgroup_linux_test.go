@@ -63,7 +63,7 @@ func TestDelegated(t *testing.T) {
 	root := t.TempDir()
 	at := filepath.Join(root, "agents")
 	folder(t, at, map[string]string{"cgroup.controllers": "cpu memory", "cgroup.subtree_control": "memory"})
-	p, err := open(map[string]string{unified: root}, "/agents")
+	p, err := open(map[string]string{unified: root}, "/agents", "/user/shell")
 	require.NoError(t, err)
 	assert.Equal(t, []string{at}, p.folders)
 	assert.Equal(t, "+cpu", contents(t, at)["cgroup.subtree_control"])
@@ -72,8 +72,34 @@ func TestDelegated(t *testing.T) {
 	assert.Equal(t, at+" has no controller pids", p.Lacks("pids"))
 	assert.Equal(t, []string{at + "/uid/c"}, p.Group("uid", "c").Folders)
 
-	_, err = open(map[string]string{}, "/agents")
+	_, err = open(map[string]string{}, "/agents", "")
 	assert.ErrorContains(t, err, "no such cgroups")
+}
+
+// TestOwn: in version 2, a process enters another cgroup only if the agent may write to the cgroup above
+// both. Without the check, each start of a container failed.
+func TestOwn(t *testing.T) {
+	for text, want := range map[string]string{
+		"0::/user.slice/agent\n": "/user.slice/agent", "4:memory:/a\n1:name=systemd:/b\n0::/\n": "/", "1:cpu:/a\n": "", "0::/../x\n": "",
+	} {
+		assert.Equal(t, want, ownOf(text), text)
+	}
+	root := t.TempDir()
+	for _, at := range []string{"", "user", "user/agents"} {
+		folder(t, filepath.Join(root, at), map[string]string{"cgroup.procs": ""})
+	}
+	if os.Getuid() == 0 {
+		t.Skip("for a user without rights: root may write all files")
+	}
+	require.NoError(t, os.Chmod(filepath.Join(root, "cgroup.procs"), 0o444))
+	for own, ok := range map[string]bool{"": true, "/user/agents": true, "/user/agents/shell": true, "/user/shell": true, "/user": true, "/": false, "/use": false, "/init": false} {
+		err := rootOf(root).admits("/user/agents", own)
+		assert.Equal(t, ok, err == nil, "%s: %v", own, err)
+		if !ok {
+			assert.ErrorContains(t, err, "the agent in "+own+" may not move processes to /user/agents")
+			assert.ErrorIs(t, err, os.ErrPermission)
+		}
+	}
 }
 
 // TestLimits: the values of each version. The files of the other version do not exist.

@@ -38,7 +38,21 @@ func Open(name string) (*Parent, error) {
 	if err != nil {
 		return nil, err
 	}
-	return open(roots, name)
+	own, err := os.ReadFile("/proc/self/cgroup")
+	if err != nil {
+		return nil, err
+	}
+	return open(roots, name, ownOf(string(own)))
+}
+
+// ownOf returns the process's own cgroup of version 2, "" if it is not visible.
+func ownOf(text string) string {
+	for line := range strings.Lines(text) {
+		if own, ok := strings.CutPrefix(strings.TrimSpace(line), "0::"); ok && !strings.HasPrefix(own, "/..") {
+			return own
+		}
+	}
+	return ""
 }
 
 // unified is the key of the hierarchy of version 2.
@@ -69,7 +83,7 @@ func hierarchies(mountinfo io.Reader) (map[string]string, error) {
 	}
 }
 
-func open(roots map[string]string, name string) (*Parent, error) {
+func open(roots map[string]string, name, own string) (*Parent, error) {
 	p := &Parent{lacks: map[string]string{}}
 	all := rootOf(roots[unified])
 	for _, c := range controllers {
@@ -83,7 +97,9 @@ func open(roots map[string]string, name string) (*Parent, error) {
 			err = errors.New("the kernel has no such cgroups")
 		default:
 			folder = filepath.Join(roots[unified], name)
-			err = all.enable(name, c)
+			if err = all.enable(name, c); err == nil {
+				err = all.admits(name, own)
+			}
 		}
 		if err != nil {
 			p.lacks[c] = err.Error()
@@ -137,6 +153,24 @@ func (r rootOf) enable(name, controller string) error {
 		return nil
 	}
 	return pass(folder, controller)
+}
+
+// admits returns why children of a process in the cgroup own cannot enter cgroups below name. The kernel
+// takes a process from one cgroup to another for a user who may write the file cgroup.procs of the
+// cgroup above both.
+func (r rootOf) admits(name, own string) error {
+	if own == "" {
+		return nil
+	}
+	both := name
+	for ; both != "/" && own != both && !strings.HasPrefix(own, both+"/"); both = path.Dir(both) {
+	}
+	procs := filepath.Join(string(r), both, "cgroup.procs")
+	if err := unix.Access(procs, unix.W_OK); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("the agent in %s may not move processes to %s: write %s: %w: start the agent in a cgroup below %s, with Delegate=yes and DelegateSubgroup= in a systemd unit",
+			own, name, procs, err, name)
+	}
+	return nil
 }
 
 // pass gives the children of a cgroup of version 2 a controller.
