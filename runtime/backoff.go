@@ -75,9 +75,6 @@ func (b Backoff) next(previous *ContainerStatus, hash string, now time.Time) res
 // restartDelay returns the value of annotationRestartDelay, or zero for an invalid value. The worst
 // effect of zero is a single restart without delay.
 func restartDelay(c *ContainerStatus) time.Duration {
-	d, err := time.ParseDuration(c.Annotations[annotationRestartDelay])
-	if err != nil || d < 0 {
-		return 0
-	}
-	return d
+	d, _ := time.ParseDuration(c.Annotations[annotationRestartDelay]) // an error comes with zero
+	return max(d, 0)
 }

@@ -37,11 +37,11 @@ func Finished(pod *v1.Pod, status *v1.PodStatus, name string, made *ContainerSta
 	known := &status.ContainerStatuses[at]
 	ended := known.State.Terminated
 	switch {
-	case ended != nil || made != nil:
+	case made != nil:
 	case known.State.Waiting != nil:
 		ended = known.LastTerminationState.Terminated
 	case known.State.Running != nil:
-		ended = &v1.ContainerStateTerminated{ExitCode: restartrule.ExitCodeKilled, Reason: reasonStatusUnknown}
+		ended = &v1.ContainerStateTerminated{ExitCode: restartrule.ExitCodeKilled}
 	}
 	return ended != nil && ended.Reason != reasonRestartingAll && !restartrule.AfterExit(pod, ref.Container(pod), ended.ExitCode, ended.Reason)
 }

@@ -72,10 +72,7 @@ func checkPathElement(s string) error {
 // nextRestartCount returns the highest restart count in the names of the log files of dir,
 // including rotated files, plus 1. The result is 0 without log files, or if dir cannot be read.
 func nextRestartCount(dir string) int32 {
-	entries, err := os.ReadDir(dir)
-	if err != nil {
-		return 0
-	}
+	entries, _ := os.ReadDir(dir) // a file that cannot be read does not count
 	next := int32(0)
 	for _, e := range entries {
 		if n, ok := restartCountOfLog(e.Name()); ok && !e.IsDir() {
@@ -88,8 +85,8 @@ func nextRestartCount(dir string) int32 {
 // restartCountOfLog parses <count>.log or <count>.log.<anything>. A count without a possible
 // successor is invalid.
 func restartCountOfLog(file string) (int32, bool) {
-	digits, rest, ok := strings.Cut(file, ".")
-	if !ok || (rest != "log" && !strings.HasPrefix(rest, "log.")) {
+	digits, rest, _ := strings.Cut(file, ".")
+	if rest != "log" && !strings.HasPrefix(rest, "log.") {
 		return 0, false
 	}
 	n, err := strconv.ParseUint(digits, 10, 31)

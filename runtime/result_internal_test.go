@@ -112,3 +112,31 @@ func TestRemovePodLogsTellsOfAFailure(t *testing.T) {
 	err := RemovePodLogs(t.TempDir(), "ns", strings.Repeat("x", 300), "u")
 	assert.ErrorContains(t, err, "remove the logs of pod u: ")
 }
+
+// The progress of a resize follows from the plans and steps of a call. A call that could not read the
+// pod changes nothing.
+func TestResizingFollowsTheCall(t *testing.T) {
+	cause := errors.New("away")
+	update, done := Actions{Resize: make([]Resize, 1)}, Step{Action: ResizePodInPlace}
+	before := Resizing{UnderWay: true, Error: "before"}
+	for name, tc := range map[string]struct {
+		result Result
+		want   Resizing
+	}{
+		"not read":                {Result{err: cause}, before},
+		"nothing to do":           {Result{}, Resizing{}},
+		"other work, not read":    {Result{Plans: []Actions{{}}, err: cause}, Resizing{}},
+		"waits, not read":         {Result{ResizeWaits: true, err: cause}, Resizing{UnderWay: true}},
+		"planned first":           {Result{Plans: []Actions{update, {}}}, Resizing{UnderWay: true}},
+		"planned last":            {Result{Plans: []Actions{{}, update}}, Resizing{UnderWay: true}},
+		"done after another step": {Result{Plans: []Actions{update}, Steps: []Step{{Action: StartContainer}, done}}, Resizing{}},
+		"the start fails after the kill for the resize": {Result{
+			Plans: []Actions{{Kill: []Kill{{Name: "a", Reason: killResize}}}},
+			Steps: []Step{{Action: StartContainer, Target: "a", Err: &StepError{Cause: cause}}},
+		}, Resizing{}},
+	} {
+		r := before
+		r.Apply(tc.result)
+		assert.Equal(t, tc.want, r, name)
+	}
+}

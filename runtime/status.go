@@ -33,8 +33,8 @@ func ParseContainerID(s string) (ContainerID, error) {
 	if s == "" {
 		return ContainerID{}, nil
 	}
-	rt, id, ok := strings.Cut(s, "://")
-	if !ok || rt == "" || id == "" {
+	rt, id, _ := strings.Cut(s, "://")
+	if rt == "" || id == "" {
 		return ContainerID{}, fmt.Errorf("container ID %q: want runtime://id", s)
 	}
 	return ContainerID{Runtime: rt, ID: id}, nil

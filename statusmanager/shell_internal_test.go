@@ -8,7 +8,9 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	v1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/keelson-dev/keelson/internal/podfacts"
 )
@@ -73,4 +75,26 @@ func TestUnchangedResultsDoNotStartAPodAgain(t *testing.T) {
 		assert.False(t, changed)
 		assert.True(t, m.mu.entries["a"].finished)
 	}
+}
+
+// Only an answer with a client error rejects a status: no other code says that the status is wrong.
+func TestCodesThatRejectNothing(t *testing.T) {
+	for code, want := range map[int32]verdict{0: verdictFailed, 302: verdictFailed, 399: verdictFailed, 400: verdictRejected, 499: verdictRejected, 500: verdictFailed} {
+		got, _ := judge(&apierrors.StatusError{ErrStatus: metav1.Status{Code: code}})
+		assert.Equal(t, want, got, code)
+	}
+}
+
+// The error of a status that would undo a final state names the pod.
+func TestTransitionErrorNamesThePod(t *testing.T) {
+	m, err := New(Options{})
+	require.NoError(t, err)
+	pod := &v1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "web", UID: "a"}}
+	_, err = m.SetPodStatus(pod, v1.PodStatus{Phase: v1.PodFailed})
+	require.NoError(t, err)
+	_, err = m.SetPodStatus(pod, v1.PodStatus{Phase: v1.PodRunning})
+	transition := &TransitionError{}
+	require.ErrorAs(t, err, &transition)
+	assert.EqualValues(t, "a", transition.UID)
+	assert.Equal(t, types.NamespacedName{Namespace: "ns", Name: "web"}, transition.Pod)
 }

@@ -54,3 +54,27 @@ func TestRemoverStaysOnItsFileSystem(t *testing.T) {
 	}
 	assert.Equal(t, []error{busy}, r.errs)
 }
+
+// Files are removed only if they may be, and are empty.
+func TestRemoverLeavesFiles(t *testing.T) {
+	for _, c := range []struct {
+		files  fate
+		text   string
+		remain bool
+	}{{fateKeep, "", true}, {fateRemove, "", false}, {fateRemove, "text", true}} {
+		dir := t.TempDir()
+		require.NoError(t, os.WriteFile(filepath.Join(dir, "file"), []byte(c.text), 0o600))
+		root, err := os.OpenRoot(dir)
+		require.NoError(t, err)
+		defer root.Close()
+		info, err := root.Lstat(".")
+		require.NoError(t, err)
+		device, err := deviceOf(info)
+		require.NoError(t, err)
+		r := remover{root: root, device: device}
+		r.removeEmpty("file", 1, c.files)
+		_, err = os.Lstat(filepath.Join(dir, "file"))
+		assert.Equal(t, c.remain, err == nil)
+		assert.Equal(t, c.remain, len(r.left) == 1)
+	}
+}
