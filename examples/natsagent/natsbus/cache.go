@@ -12,7 +12,7 @@ import (
 	"reflect"
 )
 
-// restore fills the store from the cache. A damaged cache is no cache.
+// restore fills the store from the cache. A damaged cache is not used.
 func (s *state) restore(path string) {
 	if path == "" {
 		return

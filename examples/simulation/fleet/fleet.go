@@ -40,8 +40,8 @@ type Options struct {
 	// Nodes is the number of nodes in all shards: 1 to 16384. Required, unless Objects is set.
 	Nodes int
 	// Objects are the nodes in all shards, with names, labels, taints and allocatable resources of their
-	// own, in place of Nodes, Name, Labels, Taints and Capacity. New copies the objects, and adds addresses
-	// and a network of pods. Defaults to nodes of those options.
+	// own, in place of Nodes, Name and Taints. New copies the objects, and adds addresses and a network of
+	// pods. Defaults to nodes of those options, with 32 cores, 256 GiB of memory and 110 pods.
 	Objects []*v1.Node
 	// Name is the first part of the names of nodes, which are Name-0, Name-1 and so on. Defaults to
 	// sim.
@@ -54,11 +54,8 @@ type Options struct {
 	// preemption, with the labels and taints of these options. All nodes must be in one process. Start
 	// sets Schedule if no kube-scheduler has a lease.
 	Schedule bool
-	// Labels and Taints are set on each new node.
-	Labels map[string]string
+	// Taints are set on each new node.
 	Taints []v1.Taint
-	// Capacity is the capacity of each node. Defaults to 32 cores, 256 GiB of memory and 110 pods.
-	Capacity v1.ResourceList
 	// Cluster may change the options of the nodes in memory, such as their scripts and the sizes of images,
 	// before they are used. Defaults to no change.
 	Cluster func(o *cluster.Options)
@@ -90,8 +87,8 @@ func New(o Options) (*Fleet, error) {
 	switch {
 	case o.Config == nil:
 		return nil, errors.New("fleet: Options.Config is required")
-	case o.Objects != nil && (o.Nodes != 0 || o.Name != "" || o.Labels != nil || o.Taints != nil || o.Capacity != nil):
-		return nil, errors.New("fleet: Options.Objects is set, beside Nodes, Name, Labels, Taints or Capacity")
+	case o.Objects != nil && (o.Nodes != 0 || o.Name != "" || o.Taints != nil):
+		return nil, errors.New("fleet: Options.Objects is set, beside Nodes, Name or Taints")
 	case o.Objects != nil:
 		o.Nodes = len(o.Objects)
 	}
@@ -108,11 +105,6 @@ func New(o Options) (*Fleet, error) {
 	}
 	if o.Logger == nil {
 		o.Logger = zap.NewNop()
-	}
-	if o.Capacity == nil {
-		o.Capacity = v1.ResourceList{
-			v1.ResourceCPU: resource.MustParse("32"), v1.ResourceMemory: resource.MustParse("256Gi"), v1.ResourcePods: resource.MustParse("110"),
-		}
 	}
 	f := &Fleet{opts: o}
 	for i := o.Shard; i < o.Nodes; i += o.Shards {
@@ -195,9 +187,11 @@ func coalesce(c statusmanager.Change) time.Duration {
 // node returns the object of a node. The addresses of nodes and pods are different for each number.
 func (f *Fleet) node(i int) *v1.Node {
 	n := &v1.Node{
-		ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprintf("%s-%d", f.opts.Name, i), Labels: f.opts.Labels},
+		ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprintf("%s-%d", f.opts.Name, i)},
 		Spec:       v1.NodeSpec{Taints: f.opts.Taints},
-		Status:     v1.NodeStatus{Allocatable: f.opts.Capacity},
+		Status: v1.NodeStatus{Allocatable: v1.ResourceList{
+			v1.ResourceCPU: resource.MustParse("32"), v1.ResourceMemory: resource.MustParse("256Gi"), v1.ResourcePods: resource.MustParse("110"),
+		}},
 	}
 	if f.opts.Objects != nil {
 		n = f.opts.Objects[i].DeepCopy()

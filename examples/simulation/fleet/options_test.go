@@ -17,7 +17,7 @@ func TestOptions(t *testing.T) {
 		"Options.Schedule needs all nodes in one process":        func(o *fleet.Options) { o.Schedule, o.Shards = true, 2 },
 		"Options.Config is required":                             func(o *fleet.Options) { o.Config = nil },
 		"Options.Objects is set, beside Nodes":                   func(o *fleet.Options) { o.Objects = []*v1.Node{{}} },
-		"Options.Objects is set, beside Nodes, Name, Labels":     func(o *fleet.Options) { o.Objects, o.Nodes, o.Taints = []*v1.Node{{}}, 0, []v1.Taint{{}} },
+		"Options.Objects is set, beside Nodes, Name or Taints":   func(o *fleet.Options) { o.Objects, o.Nodes, o.Taints = []*v1.Node{{}}, 0, []v1.Taint{{}} },
 		"Options.Nodes is 0: want 1 to 16384":                    func(o *fleet.Options) { o.Nodes = 0 },
 		`Options.Root "here": want an absolute path`:             func(o *fleet.Options) { o.Root = "here" },
 		"Options.Shard is 2, of 2 shards of 3 nodes":             func(o *fleet.Options) { o.Shard, o.Shards = 2, 2 },
