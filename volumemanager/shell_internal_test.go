@@ -30,6 +30,9 @@ func TestReasonsOfAMissingVolume(t *testing.T) {
 		return out
 	}
 	assert.Equal(t, []string{"volume data: no space"}, texts())
+	v.failure.kind = OpMountDevice
+	assert.Equal(t, []string{"volume data: no space", "volume data: device busy"}, texts(), "both failed")
+	v.failure = failure{}
 	v.busy = &operation{step: step{kind: OpMountDevice}}
 	assert.Equal(t, []string{"volume data: no space"}, texts(), "the operation still waits for its turn")
 	v.busy.started = began
