@@ -62,7 +62,7 @@ func newNaive(in runtime.PlanInput) *naive {
 	}
 	for i := range in.Status.Containers {
 		c := &in.Status.Containers[i]
-		late := c.State == runtime.StateCreated && c.RestartCount < ran[c.Name]
+		late := c.State == runtime.StateCreated && !c.CreatedAt.IsZero() && c.RestartCount < ran[c.Name]
 		if n.latest[c.Name] == nil && !late {
 			n.latest[c.Name] = c
 		}

@@ -123,6 +123,9 @@ func (d dice) instances(st *runtime.PodStatus, c *v1.Container) {
 			State: pick(d, runtime.StateRunning, runtime.StateRunning, runtime.StateExited, runtime.StateExited,
 				runtime.StateExited, runtime.StateCreated, runtime.StateUnknown),
 		}
+		if !d.oneIn(4) { // else as in a listing without details
+			in.CreatedAt = time.Unix(1, 0)
+		}
 		if in.State == runtime.StateExited {
 			in.ExitCode = pick[int32](d, 0, 0, 1, 137)
 			in.Reason = pick(d, runtime.ReasonCompleted, runtime.ReasonError, runtime.ReasonOOMKilled)

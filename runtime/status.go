@@ -149,8 +149,9 @@ func (s *PodStatus) Latest(name string) *ContainerStatus {
 
 // overtaken reports whether c never ran, and an instance with at least its restart count did. An earlier
 // agent had asked for c, and the runtime made c after the other instance. So c is no successor.
+// A listing without times has no counts either.
 func (s *PodStatus) overtaken(c *ContainerStatus) bool {
-	return c.State == StateCreated && slices.ContainsFunc(s.Containers, func(other ContainerStatus) bool {
+	return c.State == StateCreated && !c.CreatedAt.IsZero() && slices.ContainsFunc(s.Containers, func(other ContainerStatus) bool {
 		return other.Name == c.Name && other.State != StateCreated && other.RestartCount >= c.RestartCount
 	})
 }
