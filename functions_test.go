@@ -65,20 +65,19 @@ func anonymousBodies(t *testing.T, fset *token.FileSet, file *ast.File) map[stri
 		if !ok || fn.Body == nil || fset.Position(fn.Body.Rbrace).Line-fset.Position(fn.Body.Lbrace).Line < maxSameBody {
 			continue
 		}
-		names, local := map[*ast.Object]string{}, map[*ast.Ident]string{}
+		declared, fields := declarations(fn)
+		names := map[string]string{}
 		ast.Inspect(fn.Body, func(n ast.Node) bool {
 			id, ok := n.(*ast.Ident)
-			if ok && id.Name != "_" && id.Obj != nil && fn.Pos() <= id.Obj.Pos() && id.Obj.Pos() < fn.End() {
-				if names[id.Obj] == "" {
-					names[id.Obj] = fmt.Sprint("v", len(names))
-				}
-				local[id] = names[id.Obj]
+			if !ok || !declared[id.Name] || fields[id] {
+				return true
 			}
+			if names[id.Name] == "" {
+				names[id.Name] = fmt.Sprint("v", len(names))
+			}
+			id.Name = names[id.Name]
 			return true
 		})
-		for id, name := range local { // after Inspect, because Obj.Pos compares names
-			id.Name = name
-		}
 		var body strings.Builder
 		require.NoError(t, format.Node(&body, fset, fn.Body))
 		if strings.Count(body.String(), "\n") >= maxSameBody {
@@ -86,6 +85,47 @@ func anonymousBodies(t *testing.T, fset *token.FileSet, file *ast.File) map[stri
 		}
 	}
 	return all
+}
+
+// declarations returns the names that a function declares, and its identifiers that are names of fields
+// and methods.
+func declarations(fn *ast.FuncDecl) (declared map[string]bool, fields map[*ast.Ident]bool) {
+	declared, fields = map[string]bool{}, map[*ast.Ident]bool{}
+	declare := func(all ...ast.Expr) {
+		for _, e := range all {
+			if id, ok := e.(*ast.Ident); ok && id.Name != "_" {
+				declared[id.Name] = true
+			}
+		}
+	}
+	ast.Inspect(fn, func(n ast.Node) bool {
+		switch n := n.(type) {
+		case *ast.Field:
+			for _, id := range n.Names {
+				declare(id)
+			}
+		case *ast.ValueSpec:
+			for _, id := range n.Names {
+				declare(id)
+			}
+		case *ast.AssignStmt:
+			if n.Tok == token.DEFINE {
+				declare(n.Lhs...)
+			}
+		case *ast.RangeStmt:
+			if n.Tok == token.DEFINE {
+				declare(n.Key, n.Value)
+			}
+		case *ast.SelectorExpr:
+			fields[n.Sel] = true
+		case *ast.KeyValueExpr:
+			if id, ok := n.Key.(*ast.Ident); ok {
+				fields[id] = true
+			}
+		}
+		return true
+	})
+	return declared, fields
 }
 
 func TestSameFunctionsAreSeen(t *testing.T) {
