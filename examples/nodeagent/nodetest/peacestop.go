@@ -153,7 +153,7 @@ func (p *peace) stopped(r *run) {
 		p.stoppedAt(r, r.started, hookTime(c))
 	}
 	for _, stop := range r.stops {
-		edited := p.imageAt(r.uid, r.name, min(stop.at, s.to-1)) != r.image || len(c.ResizePolicy) > 0 && p.resizedSince(r, stop.at, c.ResizePolicy[0].ResourceName)
+		edited := p.imageAt(r.uid, r.name, max(s.from, min(stop.at, s.to-1))) != r.image || len(c.ResizePolicy) > 0 && p.resizedSince(r, stop.at, c.ResizePolicy[0].ResourceName)
 		if stop.at < s.to && stop.at < over && stop.at < unwell && !failed && !edited {
 			p.violate(stop.at, "%s (%s/%s) is stopped without a cause", r.id, r.uid, r.name)
 			continue
