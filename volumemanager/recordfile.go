@@ -98,7 +98,8 @@ func (f recordFiles) writeMount(o *operation) (existed bool, err error) {
 		return false, err
 	}
 	defer pod.Close()
-	return write(pod, o.place.recordName(), data)
+	_, shared := o.plugin.(Shared)
+	return write(pod, o.place.recordName(), data, shared)
 }
 
 // removeMount removes the record, and StateDir if it is empty.
@@ -171,14 +172,13 @@ func (f recordFiles) relative(path string) string {
 	return rel
 }
 
-// write makes data the content of a record, in an existing folder. The content of a new record is
-// on the disk when write returns. The name of the record may be lost in a power cut. After a power
-// cut nothing is mounted, so that the folder of the volume is enough to find the volume. A crash
+// write makes data the content of a record, in an existing folder. A power cut may lose or truncate a
+// new record: then nothing is mounted, and the folder of the volume is enough to find the volume. Only
+// the content for a plugin that has to undo steps elsewhere, a Shared plugin, is synced. A crash
 // during write may leave a truncated record; nothing is mounted at this time. existed reports
 // whether there was a record, or another file or folder at its path, which is replaced as a whole.
-func write(dir *os.Root, name string, data []byte) (existed bool, err error) {
-	err = atomicfile.Create(dir, name, data)
-	if errors.Is(err, fs.ErrExist) {
+func write(dir *os.Root, name string, data []byte, synced bool) (existed bool, err error) {
+	if err = atomicfile.Create(dir, name, data, synced); errors.Is(err, fs.ErrExist) {
 		return true, replace(dir, name, data)
 	}
 	return false, err

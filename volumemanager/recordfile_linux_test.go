@@ -19,7 +19,7 @@ func TestRecordOutlivesLackOfFiles(t *testing.T) {
 	dir, err := os.OpenRoot(filepath.Dir(name))
 	require.NoError(t, err)
 	defer dir.Close()
-	existed, err := write(dir, filepath.Base(name), []byte("first"))
+	existed, err := write(dir, filepath.Base(name), []byte("first"), true)
 	require.NoError(t, err)
 	assert.False(t, existed)
 
@@ -28,14 +28,14 @@ func TestRecordOutlivesLackOfFiles(t *testing.T) {
 	none := limit
 	none.Cur = 0
 	require.NoError(t, syscall.Setrlimit(syscall.RLIMIT_NOFILE, &none))
-	_, err = write(dir, filepath.Base(name), []byte("second"))
+	_, err = write(dir, filepath.Base(name), []byte("second"), true)
 	require.NoError(t, syscall.Setrlimit(syscall.RLIMIT_NOFILE, &limit))
 	require.ErrorIs(t, err, syscall.EMFILE)
 	data, err := os.ReadFile(name)
 	require.NoError(t, err)
 	assert.Equal(t, "first", string(data))
 
-	existed, err = write(dir, filepath.Base(name), []byte("second"))
+	existed, err = write(dir, filepath.Base(name), []byte("second"), true)
 	require.NoError(t, err)
 	assert.True(t, existed)
 	data, err = os.ReadFile(name)

@@ -31,7 +31,7 @@ func Write(dir *os.Root, name string, data []byte) error {
 	if err := dir.Remove(temporary); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
-	err := Create(dir, temporary, data)
+	err := Create(dir, temporary, data, true)
 	if err == nil {
 		err = dir.Rename(temporary, name)
 	}
@@ -52,15 +52,16 @@ func WritePath(path string, data []byte) error {
 	return Write(dir, filepath.Base(path), data)
 }
 
-// Create creates the file name in dir, which must not exist, and syncs data to the disk. The name is not synced: after
-// a power cut the file can be missing. After a power cut during the call, the content can be truncated.
-func Create(dir *os.Root, name string, data []byte) error {
+// Create creates the file name in dir, which must not exist. With synced, data is on the disk when Create returns. The
+// name is not synced: after a power cut the file can be missing. After a power cut during the call, or without synced,
+// the content can be truncated.
+func Create(dir *os.Root, name string, data []byte, synced bool) error {
 	f, err := dir.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 	if err != nil {
 		return err
 	}
 	_, err = f.Write(data)
-	if err == nil {
+	if err == nil && synced {
 		err = f.Sync()
 	}
 	if err := errors.Join(err, f.Close()); err != nil {

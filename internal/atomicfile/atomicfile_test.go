@@ -72,7 +72,7 @@ func TestWriteThatFails(t *testing.T) {
 	require.ErrorIs(t, atomicfile.WritePath(filepath.Join(dir.Name(), "missing/file"), nil), fs.ErrNotExist)
 	require.Error(t, atomicfile.Write(dir, "../file", nil), "outside of the folder")
 	require.NoError(t, dir.WriteFile("there", []byte("old"), 0o600))
-	require.ErrorIs(t, atomicfile.Create(dir, "there", []byte("new")), fs.ErrExist)
+	require.ErrorIs(t, atomicfile.Create(dir, "there", []byte("new"), true), fs.ErrExist)
 	data, err := atomicfile.Read(dir, "there", 10)
 	require.NoError(t, err)
 	assert.Equal(t, "old", string(data))

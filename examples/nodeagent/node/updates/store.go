@@ -196,7 +196,7 @@ func (s *store) save(id unitID, r *Record, all versions) error {
 	}
 	s.prune(folder, known)
 	if _, err := s.dir.Lstat(reserveFile); errors.Is(err, fs.ErrNotExist) {
-		_ = atomicfile.Create(s.dir, reserveFile, make([]byte, reserveSize))
+		_ = atomicfile.Create(s.dir, reserveFile, make([]byte, reserveSize), true)
 	}
 	return nil
 }
