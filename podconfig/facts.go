@@ -36,6 +36,12 @@ func ParseFullName(fullName string) (name, namespace string, err error) {
 	return name, namespace, nil
 }
 
+// SourceOf returns the name of p's source, or false if p has never been through a Store.
+func SourceOf(p *v1.Pod) (string, bool) {
+	source, ok := p.Annotations[AnnotationSource]
+	return source, ok
+}
+
 // IsStatic reports whether p came from a source other than the API server. A pod without source is
 // not static.
 func IsStatic(p *v1.Pod) bool {
@@ -46,6 +52,12 @@ func IsStatic(p *v1.Pod) bool {
 // any value.
 func IsMirror(p *v1.Pod) bool {
 	return podfacts.IsMirror(p)
+}
+
+// IsCritical reports whether p is static, a mirror, or of system-critical priority (2,000,000,000
+// and above).
+func IsCritical(p *v1.Pod) bool {
+	return podfacts.IsCritical(p)
 }
 
 // FirstSeen returns the time at which p entered its source, or false if the annotation is absent or

@@ -11,7 +11,6 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/keelson-dev/keelson/internal/podfacts"
 	"github.com/keelson-dev/keelson/podconfig"
 )
 
@@ -45,9 +44,14 @@ func TestFacts(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			require.Equal(t, tt.static, podconfig.IsStatic(tt.pod))
 			require.Equal(t, tt.mirror, podconfig.IsMirror(tt.pod))
-			require.Equal(t, tt.critical, podfacts.IsCritical(tt.pod))
+			require.Equal(t, tt.critical, podconfig.IsCritical(tt.pod))
 		})
 	}
+	name, ok := podconfig.SourceOf(pod("a", "1", source("bus")))
+	require.True(t, ok)
+	require.Equal(t, "bus", name)
+	_, ok = podconfig.SourceOf(pod("a", "1"))
+	require.False(t, ok)
 }
 
 func TestFirstSeen(t *testing.T) {

@@ -56,12 +56,3 @@ func (m *Manager) CleanupOrphans(ctx context.Context, keep func(types.UID) bool)
 	}
 	return errors.Join(errs...)
 }
-
-// VolumeIsAttached reports whether the volume is known and attached. A volume without an external
-// attacher counts as attached.
-func (m *Manager) VolumeIsAttached(name v1.UniqueVolumeName) bool {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	v, ok := m.mu.volumes[name]
-	return ok && (v.attached || !v.attachable)
-}

@@ -90,6 +90,15 @@ func (m *Manager) ReconcilerStatesHasBeenSynced() bool {
 	return m.mu.rebuilt
 }
 
+// VolumeIsAttached reports whether the volume is known and attached. A volume without an external
+// attacher counts as attached.
+func (m *Manager) VolumeIsAttached(name v1.UniqueVolumeName) bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	v, ok := m.mu.volumes[name]
+	return ok && (v.attached || !v.attachable)
+}
+
 // MarkVolumesAsReportedInUse records the whole list node.status.volumesInUse of the API server.
 // Call it whenever the status was read or sent. An attachable volume is not mounted before it is in
 // the list.

@@ -23,7 +23,7 @@
 //
 //  1. Pass only paths from a backend, never from a user.
 //  2. Run a single Rotator for each folder of logs.
-//  3. Remove the logs of pods that are gone: runtime.Manager.GarbageCollect.
+//  3. Remove the logs of pods that are gone: runtime.Manager.GarbageCollect, or Rotator.Clean.
 //
 // # Goroutines
 //

@@ -282,6 +282,22 @@ func TestRotateLeavesAloneWhatIsNotALog(t *testing.T) {
 	require.Zero(t, w.reopened)
 }
 
+func TestClean(t *testing.T) {
+	w := newRuntimeLog(t)
+	r := w.rotator(nil)
+	for range 3 {
+		w.print(30)
+		require.NoError(t, r.Rotate(t.Context(), w.log()))
+	}
+	other := filepath.Join(filepath.Dir(w.path), "10.log")
+	require.NoError(t, os.WriteFile(other, nil, 0o600))
+	require.NoError(t, r.Clean(t.Context(), w.path))
+	require.Equal(t, []string{"10.log"}, w.files())
+	require.NoError(t, r.Clean(t.Context(), w.path), "twice")
+	require.NoError(t, r.Clean(t.Context(), filepath.Join(t.TempDir(), "no", "0.log")))
+	require.Error(t, r.Clean(t.Context(), "0.log"))
+}
+
 func TestNewRotatorNamesTheBadField(t *testing.T) {
 	list := func(context.Context) ([]Log, error) { return nil, nil }
 	w := &runtimeLog{}

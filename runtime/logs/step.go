@@ -10,6 +10,7 @@ import (
 	"io"
 	"io/fs"
 	"os"
+	"strings"
 	"time"
 
 	"github.com/keelson-dev/keelson/internal/missing"
@@ -192,4 +193,26 @@ func copyText(ctx context.Context, dst io.Writer, src io.Reader) error {
 			return err
 		}
 	}
+}
+
+// Clean removes the log at path and all its rotated files, for a container that is gone. Clean
+// waits for a running rotation of the log. (The kubelet's Clean has no effect if rotation is off;
+// Rotator.Clean always removes the files.)
+func (r *Rotator) Clean(ctx context.Context, path string) error {
+	dir, base, leave, err := r.at(ctx, path)
+	if err != nil {
+		return missing.Ignore(err)
+	}
+	defer leave()
+	names, err := dir.names()
+	errs := []error{err}
+	for _, name := range names {
+		if name == base || strings.HasPrefix(name, base+".") {
+			errs = append(errs, missing.Ignore(dir.remove(name)))
+		}
+	}
+	if err := errors.Join(errs...); err != nil {
+		return fmt.Errorf("clean log %s: %w", path, err)
+	}
+	return nil
 }

@@ -162,15 +162,19 @@ func (r rootOf) admits(name, own string) error {
 	if own == "" {
 		return nil
 	}
-	both := name
-	for ; both != "/" && own != both && !strings.HasPrefix(own, both+"/"); both = path.Dir(both) {
-	}
-	procs := filepath.Join(string(r), both, "cgroup.procs")
+	procs := filepath.Join(string(r), above(name, own), "cgroup.procs")
 	if err := unix.Access(procs, unix.W_OK); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("the agent in %s may not move processes to %s: write %s: %w: start the agent in a cgroup below %s, with Delegate=yes and DelegateSubgroup= in a systemd unit",
 			own, name, procs, err, name)
 	}
 	return nil
+}
+
+// above returns the lowest cgroup that is a or above a, and is b or above b.
+func above(a, b string) string {
+	for ; a != "/" && a != b && !strings.HasPrefix(b, a+"/"); a = path.Dir(a) {
+	}
+	return a
 }
 
 // pass gives the children of a cgroup of version 2 a controller.
