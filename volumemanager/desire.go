@@ -192,6 +192,10 @@ func (v *volume) endBackoff(r *row) {
 
 // rowFor returns the row of w, and creates it if necessary. The lock is held.
 func (m *Manager) rowFor(w *want) (*volume, *row, error) {
+	_, known := m.row(w.name, w.place.PodUID)
+	if known != nil && known.place != w.place {
+		return nil, nil, Terminal(fmt.Errorf("%s and %s are the same volume, which has one folder in a pod", known.place.Inner, w.place.Inner))
+	}
 	r, err := m.displaced(w)
 	if err != nil {
 		return nil, nil, err
@@ -204,7 +208,7 @@ func (m *Manager) rowFor(w *want) (*volume, *row, error) {
 	if v.size.IsZero() {
 		v.size = w.spec.Claimed
 	}
-	if known := v.row(w.place.PodUID); known != nil {
+	if known != nil {
 		return v, known, nil
 	}
 	if r == nil {

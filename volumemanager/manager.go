@@ -143,9 +143,8 @@ func (m *Manager) link(v *volume, r *row) {
 
 // unlink removes v from the volumes of the pod. The lock is held.
 func (m *Manager) unlink(v *volume, uid types.UID) {
-	if p, ok := m.mu.pods[uid]; ok {
-		p.volumes = slices.DeleteFunc(p.volumes, func(other *volume) bool { return other == v })
-	}
+	p := m.mu.pods[uid] // exists, because v has or had a row of the pod
+	p.volumes = slices.DeleteFunc(p.volumes, func(other *volume) bool { return other == v })
 }
 
 // dispatch starts the due operations of v. A volume without rows and state is forgotten. The lock

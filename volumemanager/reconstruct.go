@@ -166,6 +166,9 @@ func (m *Manager) takeIn(plugin Plugin, p Place, record MountRecord) {
 	if here {
 		return
 	}
+	if _, other := m.row(name, p.PodUID); other != nil { // the plugin now calls two volumes of the pod the same
+		name, record.DeviceDir = privateName(p.Plugin, p.PodUID, p.Inner), ""
+	}
 	v := m.volume(name, plugin, record.Spec)
 	if record.DeviceDir != "" && !v.staged {
 		v.staged, v.deviceDir, v.devicePath = true, record.DeviceDir, record.DevicePath

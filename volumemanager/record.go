@@ -51,7 +51,7 @@ type DeviceRecord struct {
 	DeviceDir  string `json:"deviceDir,omitempty"`
 }
 
-// parseRecord decodes the record of the volume at p. The record of another volume is an error.
+// parseRecord decodes the record of the volume at p. A record or spec of another volume is an error.
 func parseRecord(p Place, data []byte) (MountRecord, error) {
 	var r MountRecord
 	if err := json.Unmarshal(data, &r); err != nil {
@@ -62,6 +62,9 @@ func parseRecord(p Place, data []byte) (MountRecord, error) {
 	}
 	if r.PodUID != p.PodUID || r.Plugin != p.Plugin || r.Inner != p.Inner {
 		return MountRecord{}, fmt.Errorf("mount record is that of volume %q of plugin %q and pod %q", r.Inner, r.Plugin, r.PodUID)
+	}
+	if name := r.Spec.InnerName(); name != "" && name != p.Inner {
+		return MountRecord{}, fmt.Errorf("mount record of volume %q has the spec of volume %q", p.Inner, name)
 	}
 	return r, nil
 }
