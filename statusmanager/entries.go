@@ -171,7 +171,7 @@ func (m *Manager) lookUp(e *entry) (news bool) {
 func (m *Manager) seed(pod *v1.Pod) {
 	m.mu.Lock()
 	e := m.mu.entries[pod.UID]
-	known := e != nil && !e.removed && (e.status != nil || e.remote.status != nil)
+	known := e != nil && !e.removed // an entry has a status, or the object of a pod
 	m.mu.Unlock()
 	if known {
 		return

@@ -295,6 +295,9 @@ func TestEachMirrorMeansItsPod(t *testing.T) {
 			changed, err := n.SetContainerReadiness(mirror.UID, "fake://main", true)
 			require.NoError(t, err)
 			assert.True(t, changed)
+			require.NoError(t, n.WaitSynced(t.Context(), mirror.UID))
+			_, known := n.GetPodStatus(mirror.UID)
+			assert.True(t, known)
 		}
 		n.RemoveOrphanedStatuses(func(types.UID) bool { return false })
 		assert.Zero(t, n.Stats().Pods)
