@@ -326,9 +326,8 @@ func (e event) during(then answer) answer {
 func succeeds(_ *theatre, ctx context.Context, do func(context.Context) error) error { return do(ctx) }
 
 // TestHostileSeams makes each call of a seam in each scene fail with each class of error, hang, come late, ignore its limit
-// and lie, once or always. Further cases have an event during a call, or several of all that. testdata/failures.golden has
-// calls with their arguments, the operations, the log entries and the state of some cases, and a digest of each. In every case
-// nothing stays mounted after the end of the pods.
+// and lie, once or always. Further cases have an event during a call, or several of all that. In every case nothing stays mounted
+// after the end of the pods, and no file stays open.
 func TestHostileSeams(t *testing.T) {
 	for _, s := range scenes {
 		for _, seam := range s.play(t, "", func(*theatre) {}) {
@@ -420,7 +419,20 @@ func (s scene) play(t *testing.T, name string, arrange func(*theatre)) (seams []
 		p.end()
 		require.NoError(t, p.ended())
 	})
+	require.Empty(t, openBelow(root), "%s, %s", s.name, name)
 	return seams
+}
+
+// openBelow returns the files that this process has open below a folder; none without Linux.
+func openBelow(dir string) (open []string) {
+	const descriptors = "/proc/self/fd"
+	entries, _ := os.ReadDir(descriptors)
+	for _, e := range entries {
+		if file, err := os.Readlink(filepath.Join(descriptors, e.Name())); err == nil && strings.HasPrefix(file, dir) {
+			open = append(open, file)
+		}
+	}
+	return open
 }
 
 // raise prepares a Manager.

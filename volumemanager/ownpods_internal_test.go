@@ -6,6 +6,10 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 )
 
 func TestOwnPodsForgetPodsThatAreGone(t *testing.T) {
@@ -23,4 +27,19 @@ func TestOwnPodsForgetPodsThatAreGone(t *testing.T) {
 	assert.True(t, p.ShouldPodContainersBeTerminating("b"))
 	p.forget("b")
 	assert.Empty(t, p.gone)
+}
+
+// A pod that has ended is forgotten with its volumes and folder: pods come and go for months.
+func TestPodsThatAreGoneLeaveNothing(t *testing.T) {
+	m, err := New(Options{Root: t.TempDir()})
+	require.NoError(t, err)
+	require.NoError(t, m.Reconstruct(t.Context()))
+	for _, uid := range []types.UID{"a", "b"} {
+		require.NoError(t, m.WaitForAttachAndMount(t.Context(), &v1.Pod{ObjectMeta: metav1.ObjectMeta{UID: uid}}))
+	}
+	assert.Len(t, m.own.gone, 2)
+	require.NoError(t, m.WaitForAllPodsUnmount(t.Context(), "a", "b"))
+	require.NoError(t, m.CleanupOrphan("c"))
+	assert.Empty(t, m.own.gone)
+	assert.Empty(t, m.mu.pods)
 }
