@@ -155,8 +155,15 @@ func (k *killer) run(id int, tests []*test, trace string, limit time.Duration) (
 
 // execute is run, with the processor time of the tests.
 func (k *killer) execute(id int, tests []*test, trace string, limit time.Duration) (v verdict, by string, cost time.Duration) {
-	ctx, cancel := context.WithTimeout(context.Background(), limit)
+	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
+	beats := time.NewTicker(beat)
+	defer beats.Stop()
+	go func() {
+		if count(ctx, beats.C, int(limit/beat)) {
+			cancel()
+		}
+	}()
 	names := make([]string, len(tests))
 	for i, t := range tests {
 		names[i] = t.name
@@ -184,6 +191,22 @@ func (k *killer) execute(id int, tests []*test, trace string, limit time.Duratio
 		}
 	}
 	return killed, lastLine(out.String()), cost
+}
+
+// beat is the unit of the limit of tests.
+const beat = 100 * time.Millisecond
+
+// count returns true after n beats, false if ctx ends before. A ticker drops the beats during which
+// this process was stopped, so that tests that were stopped with it do not count as hanging.
+func count(ctx context.Context, beats <-chan time.Time, n int) bool {
+	for range n {
+		select {
+		case <-beats:
+		case <-ctx.Done():
+			return false
+		}
+	}
+	return true
 }
 
 func lastLine(s string) string {

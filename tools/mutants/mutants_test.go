@@ -4,6 +4,7 @@ package main
 
 import (
 	"bytes"
+	"context"
 	"maps"
 	"os"
 	"path/filepath"
@@ -12,6 +13,7 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"golang.org/x/tools/txtar"
@@ -253,4 +255,28 @@ func TestNoFateReadsItsRules(t *testing.T) {
 	if stale := rules.stale([]*mutant{text}); len(stale) != len(rules)-1 {
 		t.Errorf("%d of %d rules are stale", len(stale), len(rules))
 	}
+}
+
+// The limit of tests counts beats, not time: the time during which the process is stopped is no part of the limit.
+func TestLimitCountsBeats(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithCancel(t.Context())
+		beats, ended := make(chan time.Time), make(chan bool, 1)
+		go func() { ended <- count(ctx, beats, 2) }()
+		beats <- time.Now()
+		time.Sleep(time.Hour)
+		synctest.Wait()
+		if len(ended) > 0 {
+			t.Fatal("ended after one beat")
+		}
+		beats <- time.Now()
+		if !<-ended {
+			t.Fatal("two beats are the limit")
+		}
+		go func() { ended <- count(ctx, beats, 2) }()
+		cancel()
+		if <-ended {
+			t.Fatal("the end of the context is no limit")
+		}
+	})
 }
