@@ -238,7 +238,7 @@ func (m *Manager) hold(uid types.UID, d time.Duration) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	e := m.mu.entries[uid]
-	if e == nil || e.removed || !e.dirty() {
+	if e == nil || !e.dirty() {
 		return
 	}
 	if until := time.Now().Add(d); e.holdUntil.IsZero() || until.Before(e.holdUntil) {

@@ -15,6 +15,8 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+	"go.uber.org/zap"
+	"go.uber.org/zap/zaptest/observer"
 	v1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
@@ -335,10 +337,13 @@ func TestUnchangedReadinessKeepsConditions(t *testing.T) {
 	assert.Equal(t, "Paused", condition(got, v1.PodReady).Reason)
 }
 
-// Without a Drain, no request begins after the context of Run has ended.
+// Without a Drain, no request begins after the context of Run has ended, and the cancelled request is
+// no failure.
 func TestNothingBeginsAfterTheContext(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		n := newNode(t, statustest.Options{Latency: time.Second}, statusmanager.Options{Workers: 1})
+		core, logs := observer.New(zap.DebugLevel)
+		var events requestLog
+		n := newNode(t, statustest.Options{Latency: time.Second}, statusmanager.Options{Workers: 1, Logger: zap.New(core), OnRequest: events.add})
 		for _, uid := range uids("p", 5) {
 			n.set(n.server.Create(testPod(uid)), status(v1.PodRunning, running("main")))
 		}
@@ -348,7 +353,10 @@ func TestNothingBeginsAfterTheContext(t *testing.T) {
 		assert.Zero(t, time.Since(began))
 		require.Len(t, n.server.Journal(), 1)
 		require.ErrorIs(t, n.server.Journal()[0].Err, context.Canceled)
+		assert.Empty(t, logs.All())
+		assert.Empty(t, events.all())
 		before := n.Stats()
+		assert.Zero(t, before.Failing)
 		require.ErrorIs(t, n.WaitSynced(t.Context(), "p-004"), statusmanager.ErrStopped)
 		_, err := n.TerminatePod(testPod("p-004"))
 		require.ErrorIs(t, err, statusmanager.ErrStopped)
