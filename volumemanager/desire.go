@@ -148,7 +148,8 @@ type awaited struct {
 	refresh uint64
 }
 
-// desire records the volumes needed by the pod and marks the pod as live. It returns the volumes to
+// desire records the volumes needed by the pod and marks the pod as live. The caller calls PodChanged
+// afterwards, which starts the operations. desire returns the volumes to
 // wait for, and a refusal for each volume whose folder still belongs to another volume.
 func (m *Manager) desire(pod *v1.Pod, wants []*want) ([]awaited, []refusal) {
 	now := time.Now()
@@ -173,7 +174,6 @@ func (m *Manager) desire(pod *v1.Pod, wants []*want) ([]awaited, []refusal) {
 		}
 		all = append(all, awaited{name: v.name, outer: w.outer, refresh: r.refresh})
 	}
-	m.each(pod.UID, func(v *volume, _ *row) { m.dispatch(v) })
 	return all, refused
 }
 

@@ -74,6 +74,24 @@ func TestMountOfAReadOnlyVolume(t *testing.T) {
 	})
 }
 
+// pathless is a plugin of volumes without a path on the host.
+type pathless struct{ *volumetest.Plugin }
+
+func (p pathless) SetUp(ctx context.Context, m volumemanager.Mount) (volumemanager.Mounted, error) {
+	_, err := p.Plugin.SetUp(ctx, m)
+	return volumemanager.Mounted{}, err
+}
+
+func TestMountOfAVolumeWithoutAPath(t *testing.T) {
+	edit := func(o *volumemanager.Options) { o.Plugins[0] = pathless{o.Plugins[0].(*volumetest.Plugin)} }
+	play(t, volumetest.Options{}, edit, func(s *stage) {
+		pod := podWith("a", "v")
+		require.NoError(s, s.mount(pod))
+		_, _, _, err := s.manager.MountOf(s.Context(), pod, &pod.Spec.Containers[0], 0)
+		require.EqualError(s, err, `volume "v": has no path on the host, so that a volumeMount cannot use it`)
+	})
+}
+
 // A pod waits anew for a refresh of a volume that it has.
 func TestRequestedIsTheTimeOfTheLastWait(t *testing.T) {
 	play(t, volumetest.Options{Refresh: true}, nil, func(s *stage) {

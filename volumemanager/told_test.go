@@ -124,6 +124,16 @@ func TestErrorsOfWaitsAreComplete(t *testing.T) {
 		var e *volumemanager.MountError
 		require.ErrorAs(s, s.manager.WaitForAttachAndMount(ctx, podWith("a", "e", "b", "d", "a", "c")), &e)
 		assert.Equal(s, []string{"a", "b", "c", "d", "e"}, e.Unmounted)
+		s.pods.Set("b", volumetest.Terminating)
+		require.ErrorAs(s, s.mount(podWith("b", "y", "z", "x")), &e)
+		assert.Equal(s, []string{"x", "y", "z"}, e.Unmounted)
+	})
+	playAttached(t, volumetest.Options{}, func(s *stage, _ *cluster) {
+		ctx, cancel := context.WithTimeout(s.Context(), time.Second)
+		defer cancel()
+		var e *volumemanager.MountError
+		require.ErrorAs(s, s.manager.WaitForAttachAndMount(ctx, podClaiming("a", "y", "z", "x")), &e)
+		assert.Equal(s, []string{"of-x", "of-y", "of-z"}, e.Unattached)
 	})
 	play(t, volumetest.Options{Behave: behave}, nil, func(s *stage) {
 		ctx, cancel := context.WithTimeout(s.Context(), time.Second)
@@ -313,7 +323,7 @@ func TestOnlyFailuresAreLogged(t *testing.T) {
 	})
 }
 
-// The context of Run lives for months: a finished operation leaves nothing behind at it.
+// The contexts of Run and of calls live for months: a finished operation or call leaves nothing behind at them.
 func TestOperationsLeaveNothingAtTheContext(t *testing.T) {
 	root := memoryDir(t)
 	synctest.Test(t, func(t *testing.T) {
@@ -325,8 +335,9 @@ func TestOperationsLeaveNothingAtTheContext(t *testing.T) {
 		before := ctx.Waiting()
 		for i := range 20 {
 			uid := types.UID(strconv.Itoa(i))
-			require.NoError(t, s.mount(podWith(uid, "one", "two")))
-			require.NoError(t, s.remove(uid))
+			require.NoError(t, s.manager.WaitForAttachAndMount(ctx, podWith(uid, "one", "two")))
+			s.pods.Set(uid, volumetest.Gone)
+			require.NoError(t, s.manager.WaitForUnmount(ctx, uid))
 		}
 		synctest.Wait()
 		assert.Equal(t, before, ctx.Waiting())

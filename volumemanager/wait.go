@@ -47,7 +47,7 @@ func (m *Manager) WaitForAttachAndMount(ctx context.Context, pod *v1.Pod) error 
 		return &MountError{PodUID: pod.UID, Unmounted: outerNames(wants, refused), Err: ErrPodTerminating}
 	}
 	waiting, more := m.desire(pod, wants)
-	// The pod may have ended while its claims were resolved.
+	// PodChanged starts the operations, unless the pod has ended while its claims were resolved.
 	m.PodChanged(pod.UID)
 	if refused = append(refused, more...); len(refused) > 0 {
 		return m.mountError(ctx, pod.UID, waiting, refused, nil)
