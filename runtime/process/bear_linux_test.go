@@ -77,7 +77,7 @@ func TestNoProgramOfGoStarts(t *testing.T) {
 	pod := e.pod("exec sleep 1000")
 	_, id := e.run(pod)
 	e.asleep(id)
-	raw, err := os.ReadFile(filepath.Join(e.folder(id), record.ShimLogFile))
+	raw, err := os.ReadFile(filepath.Join(e.folder(id), record.LockFile))
 	require.NoError(t, err)
 	assert.Empty(t, string(raw))
 	assert.LessOrEqual(t, ownPrivateMemory(t, e.process(id).Shim.PID), 64*os.Getpagesize()/4096, "KiB")

@@ -113,7 +113,7 @@ func (r *Runtime) newestContainer(s *sandbox) time.Time {
 
 // furnish fills a container's folder.
 func furnish(dir *os.Root, rec record.Spec) error {
-	if err := record.Write(dir, record.SpecFile, rec); err != nil {
+	if err := record.Create(dir, record.SpecFile, rec); err != nil {
 		return err
 	}
 	lock, err := dir.OpenFile(record.LockFile, os.O_RDWR|os.O_CREATE, 0o600)

@@ -41,7 +41,7 @@ var damages = map[string]func(path string) error{
 // TestDamagedRecordChangesNothing: after damage to a record of a pod the status is unchanged, so
 // nothing is restarted. The record is repaired, and the pod can be stopped and removed.
 func TestDamagedRecordChangesNothing(t *testing.T) {
-	running := []string{record.SpecFile, record.ProcessFile, record.LockFile, record.ShimLogFile, "../" + record.SandboxFile,
+	running := []string{record.SpecFile, record.ProcessFile, record.LockFile, "../" + record.SandboxFile,
 		record.ExecFile, record.ExitFile, ".exit.json.tmp"} // the last three are not there: they are planted
 	exited := []string{record.ProcessFile, record.LockFile, "../" + record.SandboxFile, record.ExitFile}
 	for name, files := range map[string][]string{"exec sleep 1000": running, "exit 0": exited} {
@@ -98,9 +98,9 @@ func damage(t *testing.T, script, file string, do func(path string) error) {
 // visible to its agent, and can be stopped.
 func TestHostileContainer(t *testing.T) {
 	for name, attack := range map[string]string{
-		"removes":  `rm -rf ../lock ../pid.json ../spec.json ../exit.json ../shim.log`,
-		"replaces": `for f in lock pid.json spec.json exit.json shim.log; do rm -f ../$f; mkdir -p ../$f/x; done`,
-		"forges": `echo '{"code":0,"reason":"Completed"}' >../exit.json; rm ../lock; : >../lock
+		"removes":  `rm -rf ../shim.log ../pid.json ../spec.json ../exit.json`,
+		"replaces": `for f in shim.log pid.json spec.json exit.json; do rm -f ../$f; mkdir -p ../$f/x; done`,
+		"forges": `echo '{"code":0,"reason":"Completed"}' >../exit.json; rm ../shim.log; : >../shim.log
 			echo "{\"bootID\":\"$(cat /proc/sys/kernel/random/boot_id)\",\"shim\":{\"pid\":1},\"main\":{\"pid\":1}}" >../pid.json`,
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -73,7 +73,7 @@ func TestShimDozes(t *testing.T) {
 			assert.Equal(t, before.StartedAt, c.StartedAt)
 			assert.False(t, before.Shim.Alive())
 			assert.Contains(t, e.log(pod, 0), "torn\n")
-			raw, err := os.ReadFile(filepath.Join(e.folder(id), record.ShimLogFile))
+			raw, err := os.ReadFile(filepath.Join(e.folder(id), record.LockFile))
 			require.NoError(t, err)
 			assert.Empty(t, string(raw))
 		})

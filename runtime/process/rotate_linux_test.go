@@ -73,7 +73,7 @@ func TestFloodLeavesTheNewestLines(t *testing.T) {
 	assert.LessOrEqual(t, bytes, int64(size*count))
 	assert.Greater(t, bytes, int64(size*(count-1)-count*100))
 	assert.Equal(t, 20000, e.numbers(pod, 0))
-	raw, err := os.ReadFile(filepath.Join(e.folder(id), record.ShimLogFile))
+	raw, err := os.ReadFile(filepath.Join(e.folder(id), record.LockFile))
 	require.NoError(t, err)
 	assert.Empty(t, string(raw))
 }
@@ -158,7 +158,7 @@ func TestFullDiskWhileLogsAreRotated(t *testing.T) {
 	assert.Equal(t, 73000, e.numbers(pod, 0))
 	files, _ := e.logFiles(pod)
 	assert.Equal(t, 3, files)
-	raw, err := os.ReadFile(filepath.Join(e.folder(id), record.ShimLogFile))
+	raw, err := os.ReadFile(filepath.Join(e.folder(id), record.LockFile))
 	require.NoError(t, err)
 	assert.Equal(t, 1, strings.Count(string(raw), "\n"), "%q", raw)
 }

@@ -88,7 +88,7 @@ func (r *Runtime) placeSandbox(key sandboxKey, rec record.Sandbox) error {
 	}
 	defer pod.Close()
 	return place(pod, filepath.Base(key.dir()), func(dir *os.Root) error {
-		return record.Write(dir, record.SandboxFile, rec)
+		return record.Create(dir, record.SandboxFile, rec)
 	})
 }
 

@@ -179,7 +179,7 @@ func shimEnvironment() []string {
 
 // openShimLog opens the file that is a shim's stderr.
 func openShimLog(in *instance) (*os.File, error) {
-	return in.dir.OpenFile(record.ShimLogFile, os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o600)
+	return in.dir.OpenFile(record.LockFile, os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o600)
 }
 
 // shimProgram returns the path of the program that is executed as a shim.
@@ -230,7 +230,7 @@ func (r *Runtime) explain(in *instance, err error) error {
 	if !errors.Is(err, errSilent) {
 		return err
 	}
-	raw, readErr := in.dir.ReadFile(record.ShimLogFile)
+	raw, readErr := in.dir.ReadFile(record.LockFile)
 	line, _, _ := strings.Cut(strings.TrimSpace(string(raw)), "\n")
 	if readErr != nil || line == "" {
 		return err

@@ -87,6 +87,15 @@ func WriteDurable[T any](dir *os.Root, name string, v T) error {
 	return write(dir, name, v, (*os.File).Sync)
 }
 
+// Create writes a record into a folder that no reader and no container knows yet.
+func Create[T any](dir *os.Root, name string, v T) error {
+	raw, err := json.Marshal(v)
+	if err != nil {
+		return fmt.Errorf("record %s: %w", name, err)
+	}
+	return dir.WriteFile(name, raw, 0o600)
+}
+
 // write writes a temporary file, calls settle for the file, and renames the file.
 func write[T any](dir *os.Root, name string, v T, settle func(*os.File) error) error {
 	raw, err := json.Marshal(v)
