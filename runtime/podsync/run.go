@@ -22,6 +22,8 @@ const (
 	// garbageInterval is the time between two collections of exited containers, old sandboxes and
 	// logs, ten times as long for a CompleteWatcher.
 	garbageInterval = time.Minute
+	// firstAudit is the time until the first look for leftovers. The start of many pods is over by then.
+	firstAudit = 3 * time.Second
 )
 
 // Run asks workers for a sync of each pod that changed, as reported by the runtime or a probe.
@@ -91,17 +93,17 @@ func (p *Pods) recheck(workers Workers, uid types.UID) {
 }
 
 // collectGarbage removes garbage of living pods, and garbage that the removal of a pod has missed,
-// after garbageInterval and then after each runtime.Unprompted time, until ctx ends. Garbage includes
+// after about garbageInterval and then after each runtime.Unprompted time, until ctx ends. Garbage includes
 // lost containers, which the runtime has lost because an earlier agent was killed. If the runtime
 // implements runtime.Auditor, collectGarbage removes them during the first garbageInterval, too: after
-// one second and then after growing pauses, because the runtime still executes an interrupted call for
+// firstAudit and then after growing pauses, because the runtime still executes an interrupted call for
 // a while.
 func (p *Pods) collectGarbage(ctx context.Context, workers Workers) {
 	query := p.query(workers)
 	auditor, audits := p.opts.Runtime.(runtime.Auditor)
 	failed := failurelog.Log{Logger: p.opts.Logger, Failed: "cannot collect all garbage"}
 	interval := runtime.Unprompted(p.opts.Runtime, garbageInterval)
-	for pause := time.Second; retry.Sleep(ctx, min(pause, interval)) == nil; pause *= 2 {
+	for pause := firstAudit; retry.Sleep(ctx, min(pause, interval)) == nil; pause *= 2 {
 		var err error
 		switch {
 		case 2*pause > garbageInterval:

@@ -49,7 +49,7 @@ func (l *EventLog) addLocked(about v1.ObjectReference, eventType, reason, messag
 		FirstTimestamp: now, Source: v1.EventSource{Component: "nodeagent"}, ReportingController: "nodeagent",
 	}
 	same := func(o *v1.Event) bool {
-		return o.InvolvedObject == about && o.Type == eventType && o.Reason == reason && o.Message == message
+		return o.InvolvedObject.UID == about.UID && o.InvolvedObject == about && o.Type == eventType && o.Reason == reason && o.Message == message
 	}
 	if i := slices.IndexFunc(l.mu.events, same); i >= 0 {
 		repeated := *l.mu.events[i] // events of earlier lists do not change

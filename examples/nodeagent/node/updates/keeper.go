@@ -64,6 +64,9 @@ func newKeeper(u *Updates, s podconfig.Source) *keeper {
 // not started if its manifest was removed while no agent ran.
 const patience = time.Second
 
+// gathering is how long the keeper waits for more health before a turn, because a turn looks at all units.
+const gathering = 5 * time.Millisecond
+
 // Run implements podconfig.Source. If the source cannot list its pods, the last good versions of the
 // earlier agent run.
 func (k *keeper) Run(ctx context.Context, out podconfig.Sink) error {
@@ -97,6 +100,7 @@ func (k *keeper) Run(ctx context.Context, out podconfig.Sink) error {
 			k.apply(c.Change)
 			c.done <- k.turn(ctx, out)
 		case <-k.notice:
+			time.Sleep(gathering)
 			failure = k.turn(ctx, out)
 		case <-k.alarm():
 			failure = k.turn(ctx, out)
