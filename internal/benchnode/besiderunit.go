@@ -101,8 +101,8 @@ func printRatio(name, unit string, floor, ours float64, goal string) {
 }
 
 // measureCrowd starts and stops a crowd. What the supervisor does with a stopped crowd is not measured.
-// Before, it waits like a settled crowd: for a minute, ext4 passes over the inodes of deleted files, and
-// the files of the crowd before would make each new file slow.
+// Before, it waits like a settled crowd: for up to six minutes, ext4 without a journal passes over the
+// inodes of deleted files, and the files of the crowd before would make each new file slow.
 func measureCrowd(ctx context.Context, dir string, o options, s supervisor) (cost crowdCost, err error) {
 	if err := pause(ctx, o.settle); err != nil {
 		return cost, err
