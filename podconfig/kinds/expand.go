@@ -25,6 +25,9 @@ type Expander struct {
 	// Classes are the names of storage classes that a claim may ask for. A claim without a class is
 	// accepted, too. Defaults to "local".
 	Classes []string
+	// Bound reports whether a claim has its volume already. As in Kubernetes, a bound claim stays
+	// without its class: it is accepted with a notice. Defaults to no claim.
+	Bound func(namespace, name string) bool
 	// Warn receives a line for each field or object that is accepted without effect. It is called
 	// within Pods. Defaults to no call.
 	Warn func(o manifest.Origin, warning string)
@@ -106,6 +109,7 @@ type expansion struct {
 	problems []manifest.Problem
 	seen     map[string]bool // objects, by kind, namespace and name
 	services []service       // to be checked when all pods are known
+	absent   []*v1.Pod       // of pod templates without a pod at the moment
 
 	doc *manifest.Document // the current object
 }
@@ -234,6 +238,16 @@ func (e *expansion) addPods(t manifest.Template, replicasField string, names ...
 	}
 	e.set.Pods = append(e.set.Pods, pods...)
 	return pods
+}
+
+// addAbsent checks a template without pods at the moment, and keeps the pod that it would have. So the
+// Services of a Deployment stay valid when its replicas are set to 0.
+func (e *expansion) addAbsent(t manifest.Template, name string) {
+	t.Name = name
+	pod, problems := e.Decoder.Make(e.doc, t, e.origin)
+	if e.problems = append(e.problems, problems...); len(problems) == 0 {
+		e.absent = append(e.absent, pod)
+	}
 }
 
 // checkPorts refuses several pods with the same port of the node.

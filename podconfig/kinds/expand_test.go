@@ -3,7 +3,9 @@
 package kinds_test
 
 import (
+	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
@@ -19,7 +21,7 @@ var origin = manifest.Origin{Kind: manifest.OriginFile, Location: "/m/app.yaml"}
 // expander is that of a node with pod networks. It accepts references to objects.
 func expander() *kinds.Expander {
 	d := &manifest.Decoder{NodeName: "n", Strict: true}
-	d.Policy = manifest.NoAPIReferences
+	d.Policy = func(pod *v1Pod) error { return manifest.NoAPIReferences(kinds.WithoutObjects(pod)) }
 	return &kinds.Expander{Decoder: d, NodeLabels: map[string]string{"disk": "ssd"}}
 }
 
@@ -29,6 +31,7 @@ const (
 	core     = "apiVersion: v1\nmetadata: {name: x}\n"
 	selector = "selector: {matchLabels: {app: web}}, "
 	template = "template: {metadata: {labels: {app: web}}, spec: {containers: [{name: c, image: i}]}}"
+	named    = "template: {metadata: {labels: {app: web}}, spec: {containers: [{name: c, image: i, ports: [{name: http, containerPort: 80}]}]}}"
 	jobPods  = "template: {spec: {restartPolicy: Never, containers: [{name: c, image: i}]}}"
 )
 
@@ -81,6 +84,11 @@ func TestExpand(t *testing.T) {
 		{"cron job", batch + "kind: CronJob\nspec: {schedule: '@hourly', jobTemplate: {spec: {" + jobPods + "}}}", "cronjob default/pi"},
 		{"config map", core + "kind: ConfigMap\ndata: {a: b}", "configmap default/x"},
 		{"secret", core + "kind: Secret\ndata: {a: YQ==, b: YQ==}\nstringData: {b: c}", "secret default/x map[a:a b:c]"},
+		{"no replicas behind a named port", apps + "kind: Deployment\nspec: {replicas: 0, " + selector + named + "}\n---\n" + core + "kind: Service\nspec: {selector: {app: web}, ports: [{port: 80, targetPort: http}]}", "service default/x"},
+		{"no members behind a named port", apps + "kind: StatefulSet\nspec: {replicas: 0, volumeClaimTemplates: [{metadata: {name: d}, spec: {accessModes: [ReadWriteOnce], resources: {requests: {storage: 1Gi}}}}], " + selector +
+			strings.Replace(named, "image: i", "image: i, volumeMounts: [{name: d, mountPath: /d}]", 1) + "}\n---\n" + core + "kind: Service\nspec: {selector: {app: web}, ports: [{port: 80, targetPort: http}]}", "service default/x"},
+		{"daemon set for other nodes behind a named port", apps + "kind: DaemonSet\nspec: {" + selector + strings.Replace(named, "containers", "nodeSelector: {disk: hdd}, containers", 1) + "}\n---\n" + core + "kind: Service\nspec: {selector: {app: web}, ports: [{port: 80, targetPort: http}]}",
+			"service default/x, notice 4:95: spec.template.spec.nodeSelector: no pod: this node has other labels"},
 		{"claim", core + "kind: PersistentVolumeClaim\nspec: {accessModes: [ReadWriteOnce], storageClassName: local, resources: {requests: {storage: 1Gi}}}", "claim default/x"},
 		{"service", core + "kind: Service\nspec: {selector: {app: web}, ports: [{port: 80}]}", "service default/x"},
 		{"headless service", core + "kind: Service\nspec: {clusterIP: None, selector: {app: web}}", "service default/x"},
@@ -135,7 +143,10 @@ func TestExpandRefuses(t *testing.T) {
 		{"on delete", s("updateStrategy: {type: OnDelete}"), "4:31: spec.updateStrategy.type: want RollingUpdate"},
 		{"delete claims", s("persistentVolumeClaimRetentionPolicy: {whenDeleted: Delete}"), "4:60: spec.persistentVolumeClaimRetentionPolicy[whenDeleted]: want Retain"},
 		{"class of a template", s("volumeClaimTemplates: [{metadata: {name: d}, spec: {storageClassName: fast, accessModes: [ReadWriteOnce], resources: {requests: {storage: 1Gi}}}}]"),
-			`4:78: spec.volumeClaimTemplates[0].spec.storageClassName: this node has the class ["local"]`},
+			`4:78: spec.volumeClaimTemplates[0].spec.storageClassName: this node has the classes ["local"]: set one of them, remove the field, or add the class to the node (nodeagent --storage-class fast)`},
+		{"bad name of a template", s("volumeClaimTemplates: [{metadata: {name: ../d}, spec: {accessModes: [ReadWriteOnce], resources: {requests: {storage: 1Gi}}}}]"),
+			"4:49: spec.volumeClaimTemplates[0].metadata.name: Required value: the name of a volume"},
+		{"invalid template without replicas", d("replicas: 0, " + selector + strings.Replace(template, "name: c", "name: C", 1)), "spec.template.spec.containers[0].name: Invalid value"},
 		{"restart policy", strings.Replace(j("completions: 1"), "Never", "Always", 1), "spec.template.spec.restartPolicy: want OnFailure or Never"},
 		{"indexed", j("completionMode: Indexed"), "spec.completions: Required value"},
 		{"failure policy", j("podFailurePolicy: {rules: []}"), "4:8: spec.podFailurePolicy: failures of this node are counted in backoffLimit only: remove it"},
@@ -151,9 +162,15 @@ func TestExpandRefuses(t *testing.T) {
 		{"claim without a size", v("accessModes: [ReadWriteOnce]"), "spec.resources.requests: Required value"},
 		{"block", v("accessModes: [ReadWriteOnce], volumeMode: Block, resources: {requests: {storage: 1Gi}}"), "4:50: spec.volumeMode: a claim of this node is a folder"},
 		{"volume", v("accessModes: [ReadWriteOnce], volumeName: pv1, resources: {requests: {storage: 1Gi}}"), "4:50: spec.volumeName: a claim of this node is a new folder"},
+		{"class", v("accessModes: [ReadWriteOnce], storageClassName: fast, resources: {requests: {storage: 1Gi}}"), `4:56: spec.storageClassName: this node has the classes ["local"]: set one`},
+		{"no class", v(`accessModes: [ReadWriteOnce], storageClassName: "a\n b", resources: {requests: {storage: 1Gi}}`), `4:56: spec.storageClassName: no name of a class: this node has the classes ["local"]`},
+		{"class in the annotation", "apiVersion: v1\nkind: PersistentVolumeClaim\nmetadata: {name: x, annotations: {volume.beta.kubernetes.io/storage-class: fast}}\nspec: {accessModes: [ReadWriteOnce], storageClassName: local, resources: {requests: {storage: 1Gi}}}",
+			`3:76: metadata.annotations[volume.beta.kubernetes.io/storage-class]: this node has the classes ["local"]`},
+		{"object of a class", "apiVersion: storage.k8s.io/v1\nkind: StorageClass\nmetadata: {name: fast}", "2:7: kind: StorageClass refused: a claim is a folder of this node, whatever its class"},
 		{"load balancer", core + "kind: Service\nspec: {type: LoadBalancer, selector: {a: b}, ports: [{port: 80}]}", "4:14: spec.type: LoadBalancer refused"},
 		{"no pods", core + "kind: Service\nspec: {ports: [{port: 80}]}", "spec.selector: Required value"},
 		{"translated port", core + "kind: Service\nspec: {selector: {a: b}, ports: [{port: 80, targetPort: 8080}]}", "4:57: spec.ports[0].targetPort: this node translates no ports: set port to 8080"},
+		{"the pod of a port has a problem", core + "kind: Service\nspec: {selector: {app: web}, ports: [{port: 80, targetPort: http}]}\n---\n" + d("replicas: 501, "+selector+template), "9:18: spec.replicas: want 0 to 500"},
 		{"port of no pod", core + "kind: Service\nspec: {selector: {a: b}, ports: [{port: 80, targetPort: http}]}", `4:57: spec.ports[0].targetPort: no selected pod of this manifest has a port "http"`},
 		{"item", "apiVersion: v1\nkind: List\nitems:\n- {apiVersion: v1, kind: Secret, metadata: {name: s}, dat: {}}\n", "4:55: dat: unknown field"},
 		{"list in a list", "apiVersion: v1\nkind: List\nitems:\n- {apiVersion: v1, kind: List}\n", "4:26: kind: a List inside a List"},
@@ -164,6 +181,49 @@ func TestExpandRefuses(t *testing.T) {
 			require.ErrorContains(t, err, tt.want)
 			require.Nil(t, set)
 			assert.NotContains(t, err.Error(), "\n")
+			problems, _ := errors.AsType[*manifest.Error](err)
+			assert.Len(t, problems.Problems, 1, "no other problem follows")
+		})
+	}
+}
+
+// A claim with its volume keeps the volume when the node has the claim's class no longer. All claims of a
+// template have to be bound.
+func TestClassesOfClaims(t *testing.T) {
+	claim := core + "kind: PersistentVolumeClaim\nspec: {accessModes: [ReadWriteOnce], storageClassName: fast, resources: {requests: {storage: 1Gi}}}"
+	members := func(n int) string {
+		return apps + fmt.Sprintf("kind: StatefulSet\nspec: {podManagementPolicy: Parallel, replicas: %d, volumeClaimTemplates: [{metadata: {name: d}, spec: {accessModes: [ReadWriteOnce], storageClassName: fast, resources: {requests: {storage: 1Gi}}}}], ", n) +
+			selector + template + "}"
+	}
+	const refused, kept = "storageClassName: this node has the classes", "storageClassName: ignored: this node does not have the class any more"
+	tests := []struct {
+		name, text  string
+		classes     []string
+		bound       []string
+		fault, want string
+	}{
+		{"a class of the node", claim, []string{"local", "fast"}, nil, "", "claim default/x"},
+		{"classes of a template", members(2), []string{"fast"}, nil, "", "pod default/web-0-n, pod default/web-1-n, claim default/d-web-0, claim default/d-web-1"},
+		{"the class is gone", claim, nil, nil, refused, ""},
+		{"another claim is bound", claim, nil, []string{"other/x", "default/y"}, refused, ""},
+		{"a bound claim", claim, nil, []string{"default/x"}, "", kept},
+		{"bound members", members(2), nil, []string{"default/d-web-0", "default/d-web-1"}, "", kept},
+		{"a new member", members(2), nil, []string{"default/d-web-0"}, refused, ""},
+		{"no member", members(0), nil, nil, "", kept},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			x := expander()
+			x.Classes = tt.classes
+			x.Bound = func(namespace, name string) bool { return slices.Contains(tt.bound, namespace+"/"+name) }
+			set, err := x.Expand([]byte(tt.text), origin)
+			if tt.fault != "" {
+				require.ErrorContains(t, err, tt.fault)
+				return
+			}
+			require.NoError(t, err)
+			assert.Contains(t, summary(set), tt.want)
+			assert.Equal(t, tt.want == kept, len(set.Notices) > 0)
 		})
 	}
 }

@@ -23,6 +23,11 @@ func FuzzExpand(f *testing.F) {
 	f.Add([]byte(apps + "kind: StatefulSet\nspec: {volumeClaimTemplates: [{metadata: {name: d}, spec: {accessModes: [ReadWriteOnce], resources: {requests: {storage: 1}}}}], " + selector + template + "}"))
 	f.Add([]byte(batch + "kind: CronJob\nspec: {schedule: '@every 1m', jobTemplate: {spec: {" + jobPods + "}}}"))
 	f.Add([]byte("apiVersion: v1\nkind: List\nitems: [{apiVersion: v1, kind: Service, metadata: {name: s}, spec: {selector: {a: b}, ports: [{port: 81, targetPort: http}]}}]"))
+	f.Add([]byte(core + "kind: Service\nspec: {type: LoadBalancer, selector: {app: web}, ports: [{port: 80, targetPort: http}]}\n---\n" +
+		apps + "kind: Deployment\nspec: {replicas: 0, " + selector + strings.Replace(named, "containerPort: 80", "containerPort: 80, hostPort: 80, hostIP: 0.0.0.0", 1) + "}"))
+	f.Add([]byte(core + "kind: Service\nspec: {type: NodePort, selector: {a: b}, ports: [{port: 81, nodePort: 81, protocol: UDP}], loadBalancerSourceRanges: [10.0.0.0/8]}\n---\n" +
+		"apiVersion: v1\nkind: Pod\nmetadata: {name: p, labels: {a: b}}\nspec: {hostNetwork: true, containers: [{name: c, image: i}]}"))
+	f.Add([]byte(core + "kind: PersistentVolumeClaim\nspec: {accessModes: [ReadWriteOnce], storageClassName: \"a\\nb\", resources: {requests: {storage: 1Gi}}}"))
 	f.Add([]byte(core + "kind: Secret\nstringData: {a: b}\n---\n" + core + "kind: ConfigMap\nbinaryData: {a: YQ==}\n"))
 	f.Fuzz(func(t *testing.T, data []byte) {
 		pods, err := expander().Pods(data, origin)

@@ -76,18 +76,16 @@ type claimSpec struct {
 
 func (e *expansion) addClaim() {
 	var c object[claimSpec]
-	if !e.decode(&c) || !e.name(&c.Metadata, maxObjectName) || !e.checkClaim("", &c.Spec) {
+	if !e.decode(&c) || !e.name(&c.Metadata, maxObjectName) || !e.checkClaim("", &c, c.Metadata.Name) {
 		return
 	}
 	e.set.Claims = append(e.set.Claims, c.Spec.claim(c.Metadata.Namespace, c.Metadata.Name, c.Metadata.Labels))
 }
 
-// checkClaim checks the spec of a claim. prefix is the path of the claim in the object.
-func (e *expansion) checkClaim(prefix string, c *claimSpec) bool {
-	classes := e.Classes
-	if classes == nil {
-		classes = []string{DefaultClass}
-	}
+// checkClaim checks a claim, or a template of the named claims in the claim's namespace. prefix is the
+// path of the claim in the object.
+func (e *expansion) checkClaim(prefix string, claim *object[claimSpec], names ...string) bool {
+	c := &claim.Spec
 	modes := []v1.PersistentVolumeAccessMode{v1.ReadWriteOnce, v1.ReadOnlyMany, v1.ReadWriteMany, v1.ReadWriteOncePod}
 	size, sized := c.Resources.Requests[v1.ResourceStorage]
 	field, text := "", ""
@@ -98,8 +96,6 @@ func (e *expansion) checkClaim(prefix string, c *claimSpec) bool {
 		field, text = "spec.accessModes", fmt.Sprintf("want some of %q", modes)
 	case !sized || size.Sign() <= 0:
 		field, text = "spec.resources.requests", "Required value: storage, for example 1Gi"
-	case c.Class != nil && *c.Class != "" && !slices.Contains(classes, *c.Class):
-		field, text = "spec.storageClassName", fmt.Sprintf("this node has the class %q: set it, or remove the field", classes)
 	case c.VolumeMode != "" && c.VolumeMode != string(v1.PersistentVolumeFilesystem):
 		field, text = "spec.volumeMode", "a claim of this node is a folder: want Filesystem; for a device use a hostPath volume"
 	case c.VolumeName != nil:
@@ -111,10 +107,39 @@ func (e *expansion) checkClaim(prefix string, c *claimSpec) bool {
 	case c.AttributesClass != nil:
 		field, text = "spec.volumeAttributesClassName", "this node has no attributes of volumes: remove it"
 	default:
-		return true
+		return e.checkClass(prefix, claim, names)
 	}
 	e.refuse(prefix+field, text)
 	return false
+}
+
+// checkClass checks the class of a claim. A class that the node has no longer is a notice if all of the
+// named claims have their volumes.
+func (e *expansion) checkClass(prefix string, claim *object[claimSpec], names []string) bool {
+	classes := e.Classes
+	if classes == nil {
+		classes = []string{DefaultClass}
+	}
+	field, class := "spec.storageClassName", ""
+	if claim.Spec.Class != nil {
+		class = *claim.Spec.Class
+	}
+	if old, ok := claim.Metadata.Annotations[v1.BetaStorageClassAnnotation]; ok { // it precedes the field in Kubernetes
+		field, class = "metadata.annotations["+v1.BetaStorageClassAnnotation+"]", old
+	}
+	unbound := func(name string) bool { return e.Bound == nil || !e.Bound(claim.Metadata.Namespace, name) }
+	switch {
+	case class == "" || slices.Contains(classes, class):
+		return true
+	case len(validation.IsDNS1123Subdomain(class)) > 0:
+		e.refuse(prefix+field, fmt.Sprintf("no name of a class: this node has the classes %q", classes))
+		return false
+	case slices.ContainsFunc(names, unbound):
+		e.refuse(prefix+field, fmt.Sprintf("this node has the classes %q: set one of them, remove the field, or add the class to the node (nodeagent --storage-class %s)", classes, class))
+		return false
+	}
+	e.notice(prefix+field, "ignored: this node does not have the class any more, and the claim keeps its folder")
+	return true
 }
 
 const noVolumes = "a claim of this node is a new folder: remove it; for an existing folder use a hostPath volume"

@@ -22,7 +22,7 @@ var refused = map[string]string{
 	"Gateway":                 "no gateway controller runs here: run a proxy as a pod with a hostPort",
 	"HorizontalPodAutoscaler": "this node does not scale pods: set spec.replicas",
 	"PersistentVolume":        "a claim is a folder of this node: remove the object, and the volumeName and storageClassName of its claim",
-	"StorageClass":            "this node has a class of its own: remove the object and the storageClassName of the claims",
+	"StorageClass":            "a claim is a folder of this node, whatever its class: remove the object, and add the class to the node (nodeagent --storage-class NAME)",
 	"LimitRange":              "limits are not added to the pods: write them into the pods",
 	"ResourceQuota":           "namespaces have no quota on this node: remove the object",
 	"Endpoints":               noEndpoints, "EndpointSlice": noEndpoints,

@@ -4,6 +4,7 @@ package kinds
 
 import (
 	"fmt"
+	"slices"
 
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/labels"
@@ -26,18 +27,7 @@ func (e *expansion) addService() {
 	if s.Spec.Type == "" {
 		s.Spec.Type = v1.ServiceTypeClusterIP
 	}
-	field, text := "", ""
-	switch spec := &s.Spec; {
-	case spec.Type != v1.ServiceTypeClusterIP:
-		field, text = "spec.type", fmt.Sprintf("%s refused, this node forwards no ports: remove the type, and set hostPort in the pods", spec.Type)
-	case len(spec.Selector) == 0:
-		field, text = "spec.selector", "Required value: the labels of pods of this node"
-	case spec.ClusterIP != "" && spec.ClusterIP != v1.ClusterIPNone, len(spec.ClusterIPs) > 0 && spec.ClusterIPs[0] != v1.ClusterIPNone:
-		field, text = "spec.clusterIP", "a Service of this node has the address of its pod: remove it"
-	case len(spec.ExternalIPs) > 0:
-		field, text = "spec.externalIPs", "this node forwards no ports: set hostPort in the pods"
-	}
-	if field != "" {
+	if field, text := unmetField(&s); field != "" {
 		e.refuse(field, text)
 		return
 	}
@@ -58,39 +48,92 @@ func (e *expansion) addService() {
 	e.set.Services = append(e.set.Services, &s)
 }
 
-// checkServices refuses ports that the pods do not have. No proxy of this node translates a port.
+// unmetField returns a field of a Service that no node honours, with the remedy, or "".
+func unmetField(s *v1.Service) (field, text string) {
+	spec := &s.Spec
+	headless := spec.ClusterIP == v1.ClusterIPNone || len(spec.ClusterIPs) > 0 && spec.ClusterIPs[0] == v1.ClusterIPNone
+	_, hasRanges := s.Annotations[v1.AnnotationLoadBalancerSourceRangesKey]
+	switch {
+	case spec.Type == v1.ServiceTypeExternalName:
+		return "spec.type", "ExternalName refused, this node answers no questions of DNS: write the external name into the pods"
+	case !slices.Contains([]v1.ServiceType{v1.ServiceTypeClusterIP, v1.ServiceTypeNodePort, v1.ServiceTypeLoadBalancer}, spec.Type):
+		return "spec.type", "want ClusterIP, NodePort or LoadBalancer"
+	case len(spec.Selector) == 0:
+		return "spec.selector", "Required value: the labels of pods of this node"
+	case !headless && (spec.ClusterIP != "" || len(spec.ClusterIPs) > 0):
+		return "spec.clusterIP", "a Service of this node has the address of its pod: remove it"
+	case headless && opensPorts(s):
+		return "spec.type", fmt.Sprintf("%s refused, a headless Service has no port of the node: remove the type, or clusterIP", spec.Type)
+	case len(spec.ExternalIPs) > 0:
+		return "spec.externalIPs", "this node forwards no ports: set hostPort in the pods"
+	case len(spec.LoadBalancerSourceRanges) > 0:
+		return "spec.loadBalancerSourceRanges", unfiltered
+	case hasRanges:
+		return "metadata.annotations[" + v1.AnnotationLoadBalancerSourceRangesKey + "]", unfiltered
+	case spec.LoadBalancerClass != nil:
+		return "spec.loadBalancerClass", "this node has no other load balancers: remove it"
+	case spec.LoadBalancerIP != "":
+		return "spec.loadBalancerIP", "the pods listen on the addresses of this node: remove it"
+	case spec.HealthCheckNodePort != 0:
+		return "spec.healthCheckNodePort", "this node answers no health checks of Services: remove it"
+	case opensPorts(s) && len(spec.Ports) == 0:
+		return "spec.ports", fmt.Sprintf("Required value: the ports of the %s", spec.Type)
+	}
+	return "", ""
+}
+
+const unfiltered = "this node filters no traffic, and without the ranges every address may connect: use the firewall of the node, and remove it"
+
+// opensPorts reports whether clients outside of the node reach a Service at ports of the node.
+func opensPorts(s *v1.Service) bool {
+	return s.Spec.Type == v1.ServiceTypeNodePort || s.Spec.Type == v1.ServiceTypeLoadBalancer
+}
+
+// checkServices refuses ports that the pods do not have. No proxy of this node translates or forwards
+// a port. All pods of the manifest are known by now. A change of a pod is another manifest, and is
+// checked again.
 func (e *expansion) checkServices() {
+	incomplete := len(e.problems) > 0
 	for _, s := range e.services {
 		e.doc = s.doc
-		for i, p := range s.Spec.Ports {
-			target := p.TargetPort.IntVal
-			if p.TargetPort.Type == intstr.String {
-				target = e.namedPort(s.Service, p.TargetPort.StrVal)
-			}
-			field := fmt.Sprintf("spec.ports[%d].targetPort", i)
-			switch {
-			case target == 0:
-				e.refuse(field, fmt.Sprintf("no selected pod of this manifest has a port %q: write its number", p.TargetPort.StrVal))
-			case target != p.Port:
-				e.refuse(field, fmt.Sprintf("this node translates no ports: set port to %d, or let the pod listen on %d", target, p.Port))
+		pods := e.selected(s.Service)
+		if len(pods) == 0 && incomplete {
+			continue // its pod may be among the other problems
+		}
+		for i := range s.Spec.Ports {
+			if field, text := unmetPort(s.Service, i, pods, e.Decoder.OnlyHostNetwork); field != "" {
+				e.refuse(field, text)
+				break // the other ports often have the same problem
 			}
 		}
 	}
 }
 
-// namedPort returns the number of a port of the selected pods, 0 if there is none.
-func (e *expansion) namedPort(s *v1.Service, name string) int32 {
-	for _, pod := range e.set.Pods {
-		if pod.Namespace != s.Namespace || !labels.SelectorFromSet(s.Spec.Selector).Matches(labels.Set(pod.Labels)) {
-			continue
-		}
-		for _, c := range pod.Spec.Containers {
-			for _, p := range c.Ports {
-				if p.Name == name {
-					return p.ContainerPort
-				}
-			}
+// selectedPod is a pod that a Service selects.
+type selectedPod struct {
+	*v1.Pod
+	absent bool // a pod template without pods at the moment, such as one with 0 replicas
+}
+
+// selected returns the pods of this manifest that a Service selects.
+func (e *expansion) selected(s *v1.Service) (all []selectedPod) {
+	selector := labels.SelectorFromSet(s.Spec.Selector)
+	add := func(pod *v1.Pod, absent bool) {
+		if pod.Namespace == s.Namespace && selector.Matches(labels.Set(pod.Labels)) {
+			all = append(all, selectedPod{pod, absent})
 		}
 	}
-	return 0
+	for _, pod := range e.set.Pods {
+		add(pod, false)
+	}
+	for _, pod := range e.absent {
+		add(pod, true)
+	}
+	for _, job := range e.set.Jobs {
+		add(job.Pod, false)
+	}
+	for _, cron := range e.set.CronJobs {
+		add(cron.Job.Pod, false)
+	}
+	return all
 }

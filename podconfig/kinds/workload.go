@@ -10,6 +10,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/util/validation"
 
 	"github.com/keelson-dev/keelson/podconfig"
 	"github.com/keelson-dev/keelson/podconfig/manifest"
@@ -89,7 +90,7 @@ func (e *expansion) addDeployment() {
 		e.notice("spec.strategy.rollingUpdate", "ignored: each pod of this node is replaced in its place, see the annotation "+podconfig.AnnotationUpdate)
 	}
 	t := manifest.Template{Path: template, Namespace: d.Metadata.Namespace, Annotations: d.Spec.annotations()}
-	e.addPods(t, "spec.replicas", e.replicas(d.Metadata.Name, d.Spec.Replicas, 0)...)
+	e.addReplicas(t, d.Metadata.Name, d.Spec.Replicas)
 }
 
 type replicaSetSpec struct {
@@ -105,7 +106,7 @@ func (e *expansion) addReplicaSet() {
 		return
 	}
 	t := manifest.Template{Path: template, Namespace: r.Metadata.Namespace, Annotations: rollout{MinReadySeconds: r.Spec.MinReadySeconds}.annotations()}
-	e.addPods(t, "spec.replicas", e.replicas(r.Metadata.Name, r.Spec.Replicas, 0)...)
+	e.addReplicas(t, r.Metadata.Name, r.Spec.Replicas)
 }
 
 type replicationControllerSpec struct {
@@ -124,7 +125,7 @@ func (e *expansion) addReplicationController() {
 		return
 	}
 	t := manifest.Template{Path: template, Namespace: r.Metadata.Namespace, Annotations: rollout{MinReadySeconds: r.Spec.MinReadySeconds}.annotations()}
-	e.addPods(t, "spec.replicas", e.replicas(r.Metadata.Name, r.Spec.Replicas, 0)...)
+	e.addReplicas(t, r.Metadata.Name, r.Spec.Replicas)
 }
 
 type daemonSetSpec struct {
@@ -140,13 +141,14 @@ func (e *expansion) addDaemonSet() {
 	if !e.decode(&d) || !e.name(&d.Metadata, maxNameLength) || !e.selects(d.Spec.Selector, d.Spec.Template.Labels) || !e.rolls(d.Spec.UpdateStrategy) {
 		return
 	}
+	t := manifest.Template{Path: template, Namespace: d.Metadata.Namespace, Annotations: rollout{MinReadySeconds: d.Spec.MinReadySeconds}.annotations()}
 	for key, value := range d.Spec.Template.Spec.NodeSelector {
 		if e.NodeLabels[key] != value {
 			e.notice("spec.template.spec.nodeSelector", "no pod: this node has other labels")
+			e.addAbsent(t, d.Metadata.Name)
 			return
 		}
 	}
-	t := manifest.Template{Path: template, Namespace: d.Metadata.Namespace, Annotations: rollout{MinReadySeconds: d.Spec.MinReadySeconds}.annotations()}
 	e.addPods(t, "", d.Metadata.Name)
 }
 
@@ -171,8 +173,10 @@ func (e *expansion) addStatefulSet() {
 	if !e.decode(&s) || !e.name(&s.Metadata, maxNameLength) || !e.selects(s.Spec.Selector, s.Spec.Template.Labels) || !e.rolls(s.Spec.UpdateStrategy) {
 		return
 	}
-	names := e.replicas(s.Metadata.Name, s.Spec.Replicas, s.Spec.Ordinals.Start)
+	names, ok := e.replicas(s.Metadata.Name, s.Spec.Replicas, s.Spec.Ordinals.Start)
 	switch policy := s.Spec.PodManagementPolicy; {
+	case !ok:
+		return
 	case policy != "" && policy != "OrderedReady" && policy != "Parallel":
 		e.refuse("spec.podManagementPolicy", "want Parallel or OrderedReady")
 		return
@@ -185,30 +189,17 @@ func (e *expansion) addStatefulSet() {
 			return
 		}
 	}
-	for i := range s.Spec.VolumeClaimTemplates {
-		c := &s.Spec.VolumeClaimTemplates[i]
-		if c.Metadata.Name == "" {
-			e.refuse(fmt.Sprintf("spec.volumeClaimTemplates[%d].metadata.name", i), "Required value: the name of a volume")
-			return
-		}
-		if !e.checkClaim(fmt.Sprintf("spec.volumeClaimTemplates[%d].", i), &c.Spec) {
-			return
-		}
+	if !e.checkClaimTemplates(&s, names) {
+		return
+	}
+	if len(names) == 0 {
+		name := fmt.Sprintf("%s-%d", s.Metadata.Name, s.Spec.Ordinals.Start)
+		t, _ := memberOf(&s, name)
+		e.addAbsent(t, name)
 	}
 	for _, name := range names {
-		t := manifest.Template{
-			Path: template, Namespace: s.Metadata.Namespace, Hostname: name,
-			Labels:      map[string]string{"statefulset.kubernetes.io/pod-name": name, "apps.kubernetes.io/pod-index": name[len(s.Metadata.Name)+1:]},
-			Annotations: rollout{MinReadySeconds: s.Spec.MinReadySeconds}.annotations(),
-		}
-		for i := range s.Spec.VolumeClaimTemplates {
-			c := &s.Spec.VolumeClaimTemplates[i]
-			claim := c.Spec.claim(s.Metadata.Namespace, c.Metadata.Name+"-"+name, c.Metadata.Labels)
-			e.set.Claims = append(e.set.Claims, claim)
-			t.Volumes = append(t.Volumes, v1.Volume{Name: c.Metadata.Name, VolumeSource: v1.VolumeSource{
-				PersistentVolumeClaim: &v1.PersistentVolumeClaimVolumeSource{ClaimName: claim.Name},
-			}})
-		}
+		t, claims := memberOf(&s, name)
+		e.set.Claims = append(e.set.Claims, claims...)
 		pods := e.addPods(t, "spec.replicas", name)
 		if pods == nil {
 			return
@@ -219,20 +210,71 @@ func (e *expansion) addStatefulSet() {
 	}
 }
 
-// replicas returns the names of n pods.
-func (e *expansion) replicas(name string, n *int32, start int32) (names []string) {
+// checkClaimTemplates checks the claims of the pods of a StatefulSet.
+func (e *expansion) checkClaimTemplates(s *object[statefulSetSpec], names []string) bool {
+	for i := range s.Spec.VolumeClaimTemplates {
+		c := &s.Spec.VolumeClaimTemplates[i]
+		path := fmt.Sprintf("spec.volumeClaimTemplates[%d].", i)
+		if len(validation.IsDNS1123Label(c.Metadata.Name)) > 0 {
+			e.refuse(path+"metadata.name", "Required value: the name of a volume, at most 63 lower-case letters, digits and '-'")
+			return false
+		}
+		var claims []string
+		for _, name := range names {
+			claims = append(claims, c.Metadata.Name+"-"+name)
+		}
+		c.Metadata.Namespace = s.Metadata.Namespace
+		if !e.checkClaim(path, c, claims...) {
+			return false
+		}
+	}
+	return true
+}
+
+// memberOf returns the template of a pod of a StatefulSet, and the pod's claims.
+func memberOf(s *object[statefulSetSpec], name string) (t manifest.Template, claims []*v1.PersistentVolumeClaim) {
+	t = manifest.Template{
+		Path: template, Namespace: s.Metadata.Namespace, Hostname: name,
+		Labels:      map[string]string{"statefulset.kubernetes.io/pod-name": name, "apps.kubernetes.io/pod-index": name[len(s.Metadata.Name)+1:]},
+		Annotations: rollout{MinReadySeconds: s.Spec.MinReadySeconds}.annotations(),
+	}
+	for i := range s.Spec.VolumeClaimTemplates {
+		c := &s.Spec.VolumeClaimTemplates[i]
+		claim := c.Spec.claim(s.Metadata.Namespace, c.Metadata.Name+"-"+name, c.Metadata.Labels)
+		claims = append(claims, claim)
+		t.Volumes = append(t.Volumes, v1.Volume{Name: c.Metadata.Name, VolumeSource: v1.VolumeSource{
+			PersistentVolumeClaim: &v1.PersistentVolumeClaimVolumeSource{ClaimName: claim.Name},
+		}})
+	}
+	return t, claims
+}
+
+// addReplicas adds n pods of a template.
+func (e *expansion) addReplicas(t manifest.Template, name string, n *int32) {
+	names, ok := e.replicas(name, n, 0)
+	switch {
+	case !ok:
+	case len(names) == 0:
+		e.addAbsent(t, name+"-0")
+	default:
+		e.addPods(t, "spec.replicas", names...)
+	}
+}
+
+// replicas returns the names of n pods, and whether n is valid.
+func (e *expansion) replicas(name string, n *int32, start int32) (names []string, ok bool) {
 	count := int32(1)
 	if n != nil {
 		count = *n
 	}
 	if count < 0 || count > maxReplicas || start < 0 {
 		e.refuse("spec.replicas", fmt.Sprintf("want 0 to %d", maxReplicas))
-		return nil
+		return nil, false
 	}
 	for i := range count {
 		names = append(names, fmt.Sprintf("%s-%d", name, start+i))
 	}
-	return names
+	return names, true
 }
 
 // selects checks that a selector is present and selects the pods of the template.
