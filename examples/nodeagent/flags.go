@@ -32,6 +32,7 @@ type flags struct {
 	updatePolicy string // of pods without an annotation
 	archives     archiveFlags
 	images       imageFlags
+	kinds        kindFlags
 
 	manifestURL string
 	urlHeaders  urlHeaders
@@ -137,6 +138,7 @@ func parseFlags(args []string) (flags, error) {
 	set.StringVar(&f.kubeconfig, "kubeconfig", "", "kubeconfig of an API server: pods bound to this node are run, statuses and mirror pods of static pods are written")
 	set.BoolVar(&f.register, "register-node", true, "with --kubeconfig: create the Node object of this node, and maintain its status and lease")
 	set.StringVar(&f.objects, "objects-path", "", "folder with manifests of ConfigMaps and Secrets for pods; changes reach the volumes at once")
+	f.kinds.register(set)
 	set.StringToStringVar(&f.csiSockets, "csi-sockets", nil, "sockets of the CSI drivers whose volumes pods may use, as `driver=unix:///path,...`")
 	set.StringVar(&f.endpoint, "container-runtime-endpoint", processEndpoint, "backend of the containers: \"process\" runs plain processes, unix:///path is the socket of a container runtime (CRI)")
 	set.StringVar(&f.root, "root-dir", "", "folder for volumes and records (default "+defaultRoot()+")")
@@ -220,7 +222,7 @@ func parseFlags(args []string) (flags, error) {
 	if err := f.cgroups.complete(&f, set); err != nil {
 		return f, err
 	}
-	if err := errors.Join(f.pulls.complete(set), f.archives.complete(f.endpoint, f.images.on), f.server.complete(&f, set), f.local.complete(&f), f.identity.complete(&f), f.status.complete(set), f.eviction.complete(&f, set), f.gates.complete(f.root), f.host.complete(&f.server)); err != nil {
+	if err := errors.Join(f.pulls.complete(set), f.archives.complete(f.endpoint, f.images.on), f.server.complete(&f, set), f.local.complete(&f), f.identity.complete(&f), f.status.complete(set), f.kinds.complete(), f.eviction.complete(&f, set), f.gates.complete(f.root), f.host.complete(&f.server)); err != nil {
 		return f, err
 	}
 	f.values = map[string]string{}

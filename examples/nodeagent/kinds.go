@@ -8,14 +8,17 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	goruntime "runtime"
 	"sync/atomic"
 
+	"github.com/spf13/pflag"
 	"go.uber.org/zap"
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/validation"
 
 	"github.com/keelson-dev/keelson/examples/nodeagent/node"
 	"github.com/keelson-dev/keelson/examples/nodeagent/node/feature"
@@ -27,6 +30,22 @@ import (
 	"github.com/keelson-dev/keelson/volumemanager/plugins/objects"
 )
 
+// kindFlags are the flags about objects other than pods.
+type kindFlags struct{ classes []string }
+
+func (k *kindFlags) register(set *pflag.FlagSet) {
+	set.StringSliceVar(&k.classes, "storage-class", nil, "storage classes whose claims in manifests become folders of this node, besides "+kinds.DefaultClass+", as `name,...`; without its class, a claim that has a folder keeps the folder")
+}
+
+func (k *kindFlags) complete() error {
+	for _, class := range k.classes {
+		if wrong := validation.IsDNS1123Subdomain(class); len(wrong) > 0 {
+			return fmt.Errorf("--storage-class %q: %s", class, wrong[0])
+		}
+	}
+	return nil
+}
+
 // newDecode returns the decoder of manifests with several documents and kinds other than Pod. warn may
 // be nil.
 func newDecode(f flags, warn func(manifest.Origin, string)) func([]byte, manifest.Origin) ([]*v1.Pod, error) {
@@ -36,8 +55,20 @@ func newDecode(f flags, warn func(manifest.Origin, string)) func([]byte, manifes
 	}
 	decoder := newDecoder(f)
 	decoder.Policy = kindsPolicy(f)
-	x := &kinds.Expander{Decoder: decoder, NodeLabels: labels, Warn: warn}
+	x := &kinds.Expander{
+		Decoder: decoder, NodeLabels: labels, Warn: warn,
+		Classes: append([]string{kinds.DefaultClass}, f.kinds.classes...),
+		Bound: func(namespace, name string) bool {
+			_, err := os.Lstat(claimDir(f, namespace, name))
+			return !errors.Is(err, fs.ErrNotExist) // in doubt, the pod of a bound claim stays
+		},
+	}
 	return x.Pods
+}
+
+// claimDir is the folder of a claim.
+func claimDir(f flags, namespace, name string) string {
+	return filepath.Join(f.root, "claims", namespace, name)
 }
 
 // kindsPolicy is staticPolicy for pods that may refer to the objects of other manifests.
@@ -149,7 +180,7 @@ func (k *localKinds) resolve(pod *v1.Pod, volume v1.Volume) (volumemanager.Spec,
 	if claim == nil {
 		return volumemanager.Spec{}, fmt.Errorf("no manifest of this node has the claim %s/%s", pod.Namespace, ref.ClaimName)
 	}
-	path := filepath.Join(k.flags.root, "claims", pod.Namespace, ref.ClaimName)
+	path := claimDir(k.flags, pod.Namespace, ref.ClaimName)
 	if err := os.MkdirAll(filepath.Dir(path), 0o711); err != nil {
 		return volumemanager.Spec{}, err
 	}

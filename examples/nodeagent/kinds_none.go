@@ -5,6 +5,7 @@
 package main
 
 import (
+	"github.com/spf13/pflag"
 	"go.uber.org/zap"
 	v1 "k8s.io/api/core/v1"
 
@@ -14,6 +15,12 @@ import (
 	"github.com/keelson-dev/keelson/podconfig/manifest"
 	"github.com/keelson-dev/keelson/volumemanager/plugins/objects"
 )
+
+// kindFlags are empty in a program built without kinds other than Pod.
+type kindFlags struct{}
+
+func (*kindFlags) register(*pflag.FlagSet) {}
+func (*kindFlags) complete() error         { return nil }
 
 // newDecode returns nil: a program built without kinds reads a single Pod from a file.
 func newDecode(flags, func(manifest.Origin, string)) func([]byte, manifest.Origin) ([]*v1.Pod, error) {

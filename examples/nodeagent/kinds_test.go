@@ -127,6 +127,60 @@ func TestKindsInAFolder(t *testing.T) {
 	require.Equal(t, "run\nrun\nrun\n", runs(), "the claim is kept")
 }
 
+// withClass is a program whose claims have a class that the owner of the node has to add.
+const withClass = `apiVersion: apps/v1
+kind: StatefulSet
+metadata: {name: db}
+spec:
+  replicas: 1
+  selector: {matchLabels: {app: db}}
+  volumeClaimTemplates:
+  - metadata: {name: data}
+    spec: {storageClassName: fast-ssd, accessModes: [ReadWriteOnce], resources: {requests: {storage: 5Gi}}}
+  template:
+    metadata: {labels: {app: db}}
+    spec:
+      terminationGracePeriodSeconds: 1
+      containers:
+      - {name: main, image: i, command: [/bin/sh, -c, 'echo start >> data/starts; exec sleep 1d'], volumeMounts: [{name: data, mountPath: data}]}
+`
+
+// A class that the node does not have is refused with the remedy. When an agent starts without the class
+// later, the claim keeps its folder, and the pod runs on. Only a new claim is refused.
+func TestClassesOfClaimsAreOfTheNode(t *testing.T) {
+	t.Parallel()
+	s := newStation(t, backends["process"])
+	s.write("db.yaml", withClass)
+	s.start("--keep-pods")
+	const refusal = `/db.yaml:9:30: spec.volumeClaimTemplates[0].spec.storageClassName: this node has the classes [\"local\"]: set one of them, remove the field, or add the class to the node (nodeagent --storage-class fast-ssd)`
+	s.eventually("the refusal has the remedy", func() bool { return strings.Contains(s.log.String(), refusal) })
+	s.kill()
+	s.start("--keep-pods", "--storage-class", "slow", "--storage-class", "fast-ssd")
+	first := s.waitPhase("db-0-n", v1.PodRunning)
+	starts := filepath.Join(s.root, "claims/default/data-db-0/starts")
+	s.eventually("the claim is a folder", func() bool { text, _ := os.ReadFile(starts); return string(text) == "start\n" })
+
+	s.kill()
+	s.start("--keep-pods")
+	s.eventually("a notice", func() bool {
+		return strings.Contains(s.log.String(), "9:12: spec.volumeClaimTemplates[0].spec.storageClassName: ignored: this node does not have the class any more")
+	})
+	again := s.waitPhase("db-0-n", v1.PodRunning)
+	require.Equal(t, first.UID, again.UID)
+	s.write("db.yaml", strings.Replace(withClass, "replicas: 1", "replicas: 2", 1))
+	s.eventually("the new claim is refused", func() bool { return strings.Count(s.log.String(), refusal) > 1 })
+	require.Len(t, s.pods(), 1)
+	text, err := os.ReadFile(starts)
+	require.NoError(t, err)
+	require.Equal(t, "start\n", string(text), "the container was not restarted")
+	s.remove("db.yaml")
+	s.eventually("the pod ends", func() bool { return len(s.pods()) == 0 })
+	require.FileExists(t, starts, "the claim is kept")
+
+	_, err = parseFlags([]string{s.manifests, "--storage-class", "Fast"})
+	require.ErrorContains(t, err, `--storage-class "Fast": `)
+}
+
 // "nodeagent apply" and "nodeagent rm" write and remove manifests of all kinds.
 func TestKindsAreApplied(t *testing.T) {
 	t.Parallel()
