@@ -14,6 +14,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/keelson-dev/keelson/internal/retry"
 	"github.com/keelson-dev/keelson/internal/signal"
 	"github.com/keelson-dev/keelson/internal/sorted"
 	"github.com/keelson-dev/keelson/podconfig"
@@ -100,7 +101,7 @@ func (k *keeper) Run(ctx context.Context, out podconfig.Sink) error {
 			k.apply(c.Change)
 			c.done <- k.turn(ctx, out)
 		case <-k.notice:
-			time.Sleep(gathering)
+			_ = retry.Sleep(ctx, gathering) // the turn sees the end of ctx
 			failure = k.turn(ctx, out)
 		case <-k.alarm():
 			failure = k.turn(ctx, out)
