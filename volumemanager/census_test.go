@@ -83,3 +83,66 @@ func TestPlanHasAllOperations(t *testing.T) {
 		}
 	})
 }
+
+// Without a Node, volumes are neither reported nor attached.
+func TestWithoutANodeNothingIsAttached(t *testing.T) {
+	edit := func(o *volumemanager.Options) { o.Claims = claims() }
+	play(t, volumetest.Options{Shared: true, Staged: true, Attachable: true}, edit, func(s *stage) {
+		require.NoError(s, s.mount(podClaiming("a", "c")))
+		assert.Equal(s, []string{"MountDevice pv-c", "SetUp a/pv-c"}, s.plugin.Journal())
+		assert.Empty(s, s.manager.GetVolumesInUse())
+		require.NoError(s, s.mount(podClaiming("b", "c")))
+		pods := s.manager.Snapshot().Volumes[0].Pods
+		require.Len(s, pods, 2)
+		assert.Equal(s, []types.UID{"a", "b"}, []types.UID{pods[0].UID, pods[1].UID})
+	})
+}
+
+// A container gets no volume that is not known to be mounted.
+func TestUncertainVolumeHasNoMount(t *testing.T) {
+	play(t, volumetest.Options{Folders: true}, nil, func(s *stage) {
+		pod := podWith("a", "v")
+		require.NoError(s, s.mount(pod))
+		s.restart()
+		_, _, _, err := s.manager.MountOf(s.Context(), pod, &pod.Spec.Containers[0], 0)
+		require.EqualError(s, err, `volume "v": is not mounted`)
+	})
+}
+
+// A single file in the place of the volumes of a pod that is gone may be data, and stays.
+func TestFileInPlaceOfVolumesStays(t *testing.T) {
+	play(t, volumetest.Options{}, noMounts, func(s *stage) {
+		s.files("pods/a/volumes")
+		s.pods.Set("a", volumetest.Gone)
+		require.ErrorContains(s, s.manager.CleanupOrphan("a"), "volumes are left at a/volumes")
+		assert.FileExists(s, s.root+"/pods/a/volumes")
+	})
+}
+
+// The staged volumes of a plugin that is no more are named.
+func TestStagedVolumeWithoutAPlugin(t *testing.T) {
+	play(t, volumetest.Options{Shared: true, Staged: true}, func(o *volumemanager.Options) { o.Claims = claims() }, func(s *stage) {
+		require.NoError(s, s.mount(podClaiming("a", "c")))
+		s.stop()
+		s.options.Plugins = []volumemanager.Plugin{folders{}}
+		s.renew()
+		require.ErrorContains(s, s.manager.Reconstruct(s.Context()), `staged volume example.com/fake/pv-c: there is no plugin "example.com/fake"`)
+	})
+}
+
+// The end of a pod does not wait for the back-off of earlier teardowns.
+func TestWaitForUnmountEndsTheBackoff(t *testing.T) {
+	play(t, volumetest.Options{Behave: failing(volumetest.OpTearDown, 9, errBusy)}, nil, func(s *stage) {
+		require.NoError(s, s.mount(podWith("a", "v")))
+		s.pods.Set("a", volumetest.Gone)
+		s.manager.PodChanged("a")
+		for len(s.ended()) < 1+9 {
+			time.Sleep(time.Second)
+		}
+		retry := s.manager.Snapshot().Volumes[0].Pods[0].RetryAt
+		require.Greater(s, time.Until(retry), time.Minute)
+		began := time.Now()
+		require.NoError(s, s.manager.WaitForUnmount(s.Context(), "a"))
+		assert.Zero(s, time.Since(began))
+	})
+}

@@ -28,6 +28,10 @@ func TestRecordsOnAFailingDisk(t *testing.T) {
 	_, err = records.placeOf("uid", "no-such-record.json")
 	assert.ErrorIs(t, err, fs.ErrNotExist)
 
+	impossible := Place{Root: records.root, PodUID: "uid", Plugin: "x.com/a", Inner: "v\x00"}
+	require.NoError(t, os.MkdirAll(impossible.PodDir(), 0o700))
+	assert.Error(t, records.removeMount(impossible), "no file can have this name")
+
 	folder := filepath.Join(t.TempDir(), "folder")
 	require.NoError(t, os.Mkdir(folder, 0o700))
 	root, err := os.OpenRoot(folder)

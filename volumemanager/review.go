@@ -30,7 +30,7 @@ func (m *Manager) PodChanged(uid types.UID) {
 		return
 	}
 	gone := m.options.Pods.ShouldPodRuntimeBeRemoved(uid)
-	terminating := gone || m.options.Pods.ShouldPodContainersBeTerminating(uid)
+	terminating := m.options.Pods.ShouldPodContainersBeTerminating(uid)
 	m.mu.Lock()
 	defer m.unlock()
 	if p, ok = m.mu.pods[uid]; !ok || p.epoch != epoch {
