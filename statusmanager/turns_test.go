@@ -4,6 +4,8 @@ package statusmanager_test
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -198,5 +200,21 @@ func TestHoldOfAWrittenStatus(t *testing.T) {
 		assert.Equal(t, "second", n.api("a").ContainerStatuses[0].State.Waiting.Reason)
 		time.Sleep(2 * time.Second)
 		assert.Equal(t, "third", n.api("a").ContainerStatuses[0].State.Waiting.Reason)
+	})
+}
+
+// A pod that has ended has the budget of each other pod for what is told later: only its end is free.
+func TestChangesAfterTheEndHaveABudget(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n := newNode(t, statustest.Options{}, statusmanager.Options{})
+		pod := n.server.Create(testPod("a"))
+		inject(t, n.server, statustest.Fault{Err: errors.New("broken")})
+		for i := range 1000 {
+			s := status(v1.PodFailed, exited("main", 1))
+			s.Message = fmt.Sprint(i)
+			n.set(pod, s)
+			time.Sleep(100 * time.Millisecond)
+		}
+		assert.LessOrEqual(t, len(n.server.Journal()), 5+5+10)
 	})
 }
