@@ -146,3 +146,31 @@ func TestWaitForUnmountEndsTheBackoff(t *testing.T) {
 		assert.Zero(s, time.Since(began))
 	})
 }
+
+// A call for the end of a pod ends no back-off of a setup: the pod may still want its volume.
+func TestWaitForUnmountRepeatsNoSetUp(t *testing.T) {
+	play(t, volumetest.Options{Behave: failing(volumetest.OpSetUp, 99, errBusy)}, nil, func(s *stage) {
+		wait := background(func() error { return s.mount(podWith("a", "v")) })
+		time.Sleep(time.Minute)
+		before := len(s.plugin.Calls())
+		for range 20 {
+			ctx, cancel := context.WithTimeout(s.Context(), time.Millisecond)
+			require.Error(s, s.manager.WaitForUnmount(ctx, "a"))
+			cancel()
+		}
+		synctest.Wait()
+		assert.LessOrEqual(s, len(s.plugin.Calls()), before+1)
+		require.ErrorIs(s, wait(), errBusy)
+		require.NoError(s, s.remove("a"))
+	})
+}
+
+// A plugin that attaches nothing needs no attaching on a node with an attacher.
+func TestPluginThatAttachesNothing(t *testing.T) {
+	edit := func(o *volumemanager.Options) { o.Plugins, o.Node = []volumemanager.Plugin{plain{}}, &cluster{} }
+	play(t, volumetest.Options{}, edit, func(s *stage) {
+		require.NoError(s, s.mount(podWith("a", "v")))
+		assert.Empty(s, s.manager.GetVolumesInUse())
+		require.NoError(s, s.remove("a"))
+	})
+}
