@@ -93,11 +93,10 @@ func (p *Pods) recheck(workers Workers, uid types.UID) {
 }
 
 // collectGarbage removes garbage of living pods, and garbage that the removal of a pod has missed,
-// after about garbageInterval and then after each runtime.Unprompted time, until ctx ends. Garbage includes
+// in the first minute and then after each runtime.Unprompted time, until ctx ends. Garbage includes
 // lost containers, which the runtime has lost because an earlier agent was killed. If the runtime
-// implements runtime.Auditor, collectGarbage removes them during the first garbageInterval, too: after
-// firstAudit and then after growing pauses, because the runtime still executes an interrupted call for
-// a while.
+// implements runtime.Auditor, collectGarbage removes them earlier, too: after firstAudit and then after
+// growing pauses, because the runtime still executes an interrupted call for a while.
 func (p *Pods) collectGarbage(ctx context.Context, workers Workers) {
 	query := p.query(workers)
 	auditor, audits := p.opts.Runtime.(runtime.Auditor)
@@ -106,7 +105,7 @@ func (p *Pods) collectGarbage(ctx context.Context, workers Workers) {
 	for pause := firstAudit; retry.Sleep(ctx, min(pause, interval)) == nil; pause *= 2 {
 		var err error
 		switch {
-		case 2*pause > garbageInterval:
+		case 4*pause > garbageInterval:
 			pause = interval
 			err = p.opts.Manager.GarbageCollect(ctx, runtime.GCPolicy{LogRoot: p.opts.Generator.LogRoot}, query)
 		case audits:

@@ -271,7 +271,7 @@ func TestAuditsEndAfterAMinute(t *testing.T) {
 		for _, audit := range n.audits {
 			at = append(at, audit.Sub(began)/time.Second)
 		}
-		assert.Equal(t, []time.Duration{3, 9, 21, 45, 93, 693, 1293, 1893, 2493, 3093}, at)
+		assert.Equal(t, []time.Duration{3, 9, 21, 45, 645, 1245, 1845, 2445, 3045}, at)
 	})
 }
 
