@@ -28,12 +28,18 @@ func Milli(q resource.Quantity) int64 {
 // scaled returns q in units of 10^-digits. scaled computes from the decimal number, because the
 // comparisons of resource.Quantity are wrong for some exponents, like the conversions.
 func scaled(q resource.Quantity, digits int64) int64 {
+	if n, whole := q.AsInt64(); whole && fits(n) {
+		return n * powers[digits]
+	}
 	d := q.AsDec()
+	exponent := digits - int64(d.Scale())
+	if n, ok := d.Unscaled(); ok && fits(n) && 0 <= exponent && exponent < int64(len(powers)) {
+		return n * powers[exponent]
+	}
 	n := new(big.Int).Abs(d.UnscaledBig())
 	if n.Sign() == 0 {
 		return 0
 	}
-	exponent := digits - int64(d.Scale())
 	size := float64(n.BitLen()) * math.Log10(2) // n < 10^size <= 2n
 	switch {
 	case size+float64(exponent) > 20:
@@ -55,6 +61,12 @@ func scaled(q resource.Quantity, digits int64) int64 {
 	}
 	return int64(d.Sign()) * value
 }
+
+// powers are the powers of ten by which a number that fits can be multiplied.
+var powers = [...]int64{1, 10, 100, 1000}
+
+// fits reports whether n times each of the powers is an int64.
+func fits(n int64) bool { return -math.MaxInt64/1000 <= n && n <= math.MaxInt64/1000 }
 
 func power(exponent int64) *big.Int {
 	return new(big.Int).Exp(big.NewInt(10), big.NewInt(exponent), nil)

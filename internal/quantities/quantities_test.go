@@ -52,6 +52,15 @@ func TestQuantities(t *testing.T) {
 	assert.EqualValues(t, math.MaxInt64, quantities.Sum(1, math.MaxInt64-1, 1, 1))
 }
 
+// The quantities of usual pods need no arithmetic on numbers of any size, because a node computes with
+// each pod's quantities several times for each change.
+func TestWholeQuantitiesCostNoAllocation(t *testing.T) {
+	for _, text := range []string{"1", "128Mi", "64Gi", "2k", "110"} {
+		q := resource.MustParse(text)
+		assert.Zero(t, testing.AllocsPerRun(10, func() { quantities.Value(q); quantities.Milli(q) }), text)
+	}
+}
+
 // The numbers are those of exact arithmetic, for all quantities with an exponent that can be computed with.
 func FuzzQuantities(f *testing.F) {
 	f.Add("10E")

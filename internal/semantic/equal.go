@@ -103,11 +103,10 @@ var (
 func sameStruct(a, b reflect.Value) bool {
 	switch a.Type() {
 	case quantityType:
-		x := a.Interface().(resource.Quantity)
-		return x.Cmp(b.Interface().(resource.Quantity)) == 0
+		x := *a.Addr().Interface().(*resource.Quantity) // a copy, because Cmp may write to it
+		return x.Cmp(*b.Addr().Interface().(*resource.Quantity)) == 0
 	case timeType:
-		x, y := a.Interface().(metav1.Time), b.Interface().(metav1.Time)
-		return x.Equal(&y)
+		return a.Addr().Interface().(*metav1.Time).Equal(b.Addr().Interface().(*metav1.Time))
 	}
 	for i := range a.NumField() {
 		if !sameValue(a.Field(i), b.Field(i)) {
