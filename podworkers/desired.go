@@ -23,27 +23,57 @@ import (
 //   - An undesired pod that still waits for its exclusive key is forgotten without a call.
 //
 // A desired pod that is missing from the result should be added, after admission, with an
-// UpdateCreate. The map is the caller's.
+// UpdateCreate. The map is the caller's. Retain does the same and returns the missing pods only.
 func (w *Workers) SyncKnownPods(desired []*v1.Pod) map[types.UID]WorkerInfo {
-	uids := make(map[types.UID]struct{}, len(desired))
-	for _, pod := range desired {
-		if pod != nil {
-			uids[pod.UID] = struct{}{}
+	known := make(map[types.UID]WorkerInfo, len(desired))
+	w.retain(desired, func() {
+		for uid, e := range w.mu.entries {
+			known[uid] = w.info(e)
 		}
-	}
+	})
+	return known
+}
+
+// Retain is SyncKnownPods without the snapshot, which is costly for many pods. Retain returns the pods of
+// desired without a record.
+func (w *Workers) Retain(desired []*v1.Pod) (missing []*v1.Pod) {
+	w.retain(desired, func() {
+		for _, pod := range desired {
+			if pod != nil && w.mu.entries[pod.UID] == nil {
+				missing = append(missing, pod)
+			}
+		}
+	})
+	return missing
+}
+
+// retain does SyncKnownPods. look is called with the lock held, after records were forgotten.
+func (w *Workers) retain(desired []*v1.Pod, look func()) {
 	w.mu.Lock()
 	w.answerUnknown()
-	left, interrupts := w.syncKnown(uids)
+	w.mu.rounds++
+	for _, pod := range desired {
+		if pod != nil {
+			w.desire(pod.UID)
+		}
+	}
+	interrupts := w.syncKnown()
+	look()
 	w.mu.Unlock()
 	for _, interrupt := range interrupts {
 		interrupt()
 	}
 	w.tellForgotten()
-	known := make(map[types.UID]WorkerInfo, len(left))
-	for _, e := range left {
-		known[e.uid] = e.info
+}
+
+// desire marks the record of uid, if any, as desired for the next syncKnown, and returns the record. The
+// lock is held.
+func (w *Workers) desire(uid types.UID) *entry {
+	e := w.mu.entries[uid]
+	if e != nil {
+		e.round = w.mu.rounds
 	}
-	return known
+	return e
 }
 
 // answerUnknown makes every UID without a record count as gone from now on. The lock is held.
@@ -59,13 +89,11 @@ func (w *Workers) answerUnknown() {
 }
 
 // syncKnown terminates pods that are not desired and forgets finished records. syncKnown returns
-// the remaining records and the calls to cancel. The lock is held.
-func (w *Workers) syncKnown(desired map[types.UID]struct{}) (left []snapshotEntry, interrupts []func()) {
+// the calls to cancel. The lock is held.
+func (w *Workers) syncKnown() (interrupts []func()) {
 	now := time.Now()
-	left = make([]snapshotEntry, 0, len(w.mu.entries))
-	for uid, e := range w.mu.entries {
-		_, ok := desired[uid]
-		fate, cause := e.known(ok, now)
+	for _, e := range w.mu.entries {
+		fate, cause := e.known(e.round == w.mu.rounds, now)
 		if fate == fateForget {
 			w.forget(e)
 			continue
@@ -74,9 +102,8 @@ func (w *Workers) syncKnown(desired map[types.UID]struct{}) (left []snapshotEntr
 			interrupts = append(interrupts, e.interrupter(cause))
 		}
 		w.react(e)
-		left = append(left, w.snapshotOf(e))
 	}
-	return left, interrupts
+	return interrupts
 }
 
 // SetPods takes the complete list of configured pods. Call it whenever the list may have changed.
@@ -132,11 +159,10 @@ func (w *Workers) setDesired(desired map[types.UID]*v1.Pod, inOrder []*v1.Pod, c
 	if w.mu.life == lifecycle.Stopped {
 		return nil, ErrStopped
 	}
-	uids := make(map[types.UID]struct{}, len(desired))
+	w.mu.rounds++
 	for uid, pod := range desired {
-		uids[uid] = struct{}{}
-		e, ok := w.mu.entries[uid]
-		if !ok {
+		e := w.desire(uid)
+		if e == nil {
 			continue
 		}
 		for _, u := range e.configure(w.mu.desired[uid], pod) {
@@ -147,7 +173,7 @@ func (w *Workers) setDesired(desired map[types.UID]*v1.Pod, inOrder []*v1.Pod, c
 		w.react(e)
 	}
 	w.mu.desired = desired
-	_, more := w.syncKnown(uids)
+	more := w.syncKnown()
 	for _, pod := range inOrder {
 		if _, ok := w.mu.entries[pod.UID]; !ok {
 			w.addPod(pod, now)

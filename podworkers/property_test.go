@@ -12,6 +12,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/stretchr/testify/require"
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 )
@@ -205,7 +206,21 @@ func (s *script) housekeep() {
 
 func (s *script) syncKnown(desired []*v1.Pod) {
 	s.synced = true
-	known := s.workers.SyncKnownPods(desired)
+	known := make(map[types.UID]WorkerInfo)
+	if s.chance(2) {
+		known = s.workers.SyncKnownPods(desired)
+	} else {
+		missing := s.workers.Retain(desired)
+		for uid, info := range s.workers.All() {
+			known[uid] = info
+		}
+		for _, pod := range desired {
+			if _, ok := known[pod.UID]; !ok {
+				require.Contains(s.t, missing, pod)
+			}
+		}
+		require.Subset(s.t, desired, missing)
+	}
 	for _, uid := range s.uids {
 		if _, ok := known[uid]; !ok {
 			s.forget(uid)

@@ -52,17 +52,12 @@ type snapshotEntry struct {
 	info    WorkerInfo
 }
 
-// snapshotOf returns the snapshot of e. The lock is held.
-func (w *Workers) snapshotOf(e *entry) snapshotEntry {
-	return snapshotEntry{arrival: e.arrival, uid: e.uid, info: w.info(e)}
-}
-
 // snapshot returns every pod in the order of arrival. The sorting is done without the lock.
 func (w *Workers) snapshot() []snapshotEntry {
 	w.mu.Lock()
 	all := make([]snapshotEntry, 0, len(w.mu.entries))
 	for _, e := range w.mu.entries {
-		all = append(all, w.snapshotOf(e))
+		all = append(all, snapshotEntry{arrival: e.arrival, uid: e.uid, info: w.info(e)})
 	}
 	w.mu.Unlock()
 	sorted.By(all, func(a, b snapshotEntry) int { return cmp.Compare(a.arrival, b.arrival) })

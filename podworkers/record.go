@@ -3,6 +3,7 @@
 package podworkers
 
 import (
+	"context"
 	"errors"
 	"time"
 
@@ -128,6 +129,7 @@ type call struct {
 	received time.Time
 	hasty    bool  // record.hasty, of the call before
 	lastErr  error // record.lastErr
+	cancel   context.CancelCauseFunc
 }
 
 // begin returns the due call and marks it as in flight. The updates in the call count as delivered.

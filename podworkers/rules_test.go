@@ -295,6 +295,7 @@ func TestAllCallsAreCancelled(t *testing.T) {
 		want int32
 	}{
 		"SyncKnownPods": {func(w *Workers) { w.SyncKnownPods([]*v1.Pod{testPod("d")}) }, 3},
+		"Retain":        {func(w *Workers) { w.Retain([]*v1.Pod{testPod("d")}) }, 3},
 		"SetPods": {func(w *Workers) {
 			_ = w.SetPods([]*v1.Pod{testPod("a", beingDeleted(30)), testPod("b", beingDeleted(30)), testPod("c"), testPod("d")}, true)
 		}, 2},

@@ -71,33 +71,33 @@ func (w *Workers) dispatch(e *entry) {
 // per entry.
 func (w *Workers) drive(ctx context.Context, e *entry) {
 	for {
-		callCtx, cancel := context.WithCancelCause(ctx)
-		c, ok := w.begin(callCtx, e, cancel)
+		callCtx, c, ok := w.begin(ctx, e)
 		if !ok {
-			cancel(nil)
 			return
 		}
 		ev := w.call(callCtx, c)
 		ev.Interrupted = callCtx.Err() != nil
-		cancel(nil)
+		c.cancel(nil)
 		w.settle(e, c, ev)
 		w.report(c, ev)
 		w.afterCall(e)
 	}
 }
 
-// begin returns the due call. If no call is due, or Run is ending, begin parks e until its timer
-// fires or an update arrives.
-func (w *Workers) begin(ctx context.Context, e *entry, cancel context.CancelCauseFunc) (call, bool) {
+// begin returns the due call and its context. If no call is due, or Run is ending, begin parks e until its
+// timer fires or an update arrives.
+func (w *Workers) begin(ctx context.Context, e *entry) (context.Context, call, bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if ctx.Err() != nil || e.forgotten || !e.due() {
 		e.driven = false
 		w.arm(e)
-		return call{}, false
+		return nil, call{}, false
 	}
-	e.cancel = cancel
-	return e.begin(), true
+	ctx, e.cancel = context.WithCancelCause(ctx)
+	c := e.begin()
+	c.cancel = e.cancel
+	return ctx, c, true
 }
 
 // call calls the syncer and returns the result.

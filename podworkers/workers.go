@@ -41,8 +41,8 @@ type Workers struct {
 		unknown map[types.UID]chan struct{}
 		// synced: the channel synced is closed.
 		synced bool
-		// arrivals counts the entries ever made.
-		arrivals uint64
+		// arrivals counts the entries ever made, rounds the calls of syncKnown.
+		arrivals, rounds uint64
 		// desired are the pods of the last SetPods call; nil before the first call and after
 		// StopAll.
 		desired map[types.UID]*v1.Pod
@@ -59,8 +59,9 @@ type Workers struct {
 // Workers.mu.
 type entry struct {
 	record
-	// arrival is the sequence number of the entry.
-	arrival uint64
+	// arrival is the sequence number of the entry. round is the last call of syncKnown for which the
+	// entry was desired.
+	arrival, round uint64
 	// done is closed when the record is terminated or forgotten; nil before the first doneChannel
 	// call and after closing.
 	done chan struct{}

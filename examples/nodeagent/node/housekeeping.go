@@ -12,22 +12,20 @@ import (
 // their termination are restarted, and records of pods that are gone are deleted. podsync removes
 // the remains of gone pods.
 func (a *Agent) reconcile() {
-	admitted := a.host.AdmittedPods()
 	// The workers know only pods that a source once listed. So an undesired pod has left its
 	// source, even if other sources have not delivered pods yet.
-	working := a.host.Workers.SyncKnownPods(admitted)
-	for _, pod := range admitted {
-		if _, ok := working[pod.UID]; !ok {
-			if told := a.opts.Observer.PodRestarted; told != nil {
-				told(pod)
-			}
-			a.update(podworkers.UpdateCreate, pod)
+	for _, pod := range a.host.Workers.Retain(a.host.AdmittedPods()) {
+		if told := a.opts.Observer.PodRestarted; told != nil {
+			told(pod)
 		}
+		a.update(podworkers.UpdateCreate, pod)
 	}
 	known := func(uid types.UID) bool {
+		if _, wanted := a.host.Desired(uid); wanted {
+			return true
+		}
 		_, works := a.host.Workers.Info(uid)
-		_, wanted := a.host.Desired(uid)
-		return works || wanted
+		return works
 	}
 	for _, f := range a.features {
 		if f.Housekeep != nil {

@@ -26,7 +26,7 @@ func (s *Stopper) stopInOrder(ctx context.Context) {
 	defer cancel()
 	wanted := s.host.AdmittedPods()
 	// After this call, pods unknown to the workers count as gone.
-	s.host.Workers.SyncKnownPods(wanted)
+	s.host.Workers.Retain(wanted)
 	strangers := s.strangers(ctx, wanted)
 	done := true
 	for _, g := range plan(s.opts.Classes, wanted, strangers) {
