@@ -10,26 +10,41 @@ import (
 
 // Slot stores one value of type T per pod for a feature. The value is part of the pod's record and
 // is deleted with the record. The methods are safe for concurrent use.
-type Slot[T any] struct{ table *Table }
+type Slot[T any] struct {
+	table *Table
+	index int // in Table.slots
+}
 
 // NewSlot adds a slot to every record of t.
-func NewSlot[T any](t *Table) *Slot[T] { return &Slot[T]{t} }
+func NewSlot[T any](t *Table) *Slot[T] { return newSlot[T](t, slotState{}) }
 
 // NewLastingSlot adds a slot whose values stay until Drop, even if the node does not know the pod. Use
 // a lasting slot for remains of earlier agents, and for facts about a pod that no source has listed yet.
 func NewLastingSlot[T any](t *Table) *Slot[T] {
-	s := NewSlot[T](t)
+	return newSlot[T](t, slotState{lasting: true})
+}
+
+func newSlot[T any](t *Table, state slotState) *Slot[T] {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.lasting[s] = true
-	return s
+	t.slots = append(t.slots, state)
+	return &Slot[T]{t, len(t.slots) - 1}
+}
+
+// in returns the value in r, nil if none is stored. The table's lock is held.
+func (s *Slot[T]) in(r record) *T {
+	if s.index >= len(r) {
+		return nil
+	}
+	p, _ := r[s.index].(*T)
+	return p
 }
 
 // Get returns the value stored for a pod, or the zero value if none is stored.
 func (s *Slot[T]) Get(uid types.UID) (value T) {
 	s.table.mu.RLock()
 	defer s.table.mu.RUnlock()
-	if p, ok := s.table.records[uid][s].(*T); ok {
+	if p := s.in(s.table.records[uid]); p != nil {
 		return *p
 	}
 	return value
@@ -46,15 +61,15 @@ func (s *Slot[T]) With(uid types.UID, f func(*T)) {
 	s.table.mu.Lock()
 	defer s.table.mu.Unlock()
 	r := s.table.records[uid]
-	if r == nil {
-		r = make(record)
-		s.table.records[uid] = r
-	}
-	p, ok := r[s].(*T)
-	if !ok {
+	p := s.in(r)
+	if p == nil {
 		p = new(T)
-		r[s] = p
-		s.table.filled[s]++
+		if missing := s.index + 1 - len(r); missing > 0 {
+			r = append(r, make(record, missing)...)
+			s.table.records[uid] = r
+		}
+		r[s.index] = p
+		s.table.slots[s.index].filled++
 	}
 	f(p)
 }
@@ -63,10 +78,10 @@ func (s *Slot[T]) With(uid types.UID, f func(*T)) {
 func (s *Slot[T]) Drop(uid types.UID) (last T) {
 	s.table.mu.Lock()
 	defer s.table.mu.Unlock()
-	if p, ok := s.table.records[uid][s].(*T); ok {
+	if p := s.in(s.table.records[uid]); p != nil {
 		last = *p
-		delete(s.table.records[uid], s)
-		s.table.filled[s]--
+		s.table.records[uid][s.index] = nil
+		s.table.slots[s.index].filled--
 	}
 	return last
 }
@@ -80,10 +95,11 @@ func (s *Slot[T]) All() iter.Seq2[types.UID, T] {
 		uid   types.UID
 		value T
 	}
-	values := make([]stored, 0, s.table.filled[s])
-	if s.table.filled[s] > 0 {
+	filled := s.table.slots[s.index].filled
+	values := make([]stored, 0, filled)
+	if filled > 0 {
 		for uid, r := range s.table.records {
-			if p, ok := r[s].(*T); ok {
+			if p := s.in(r); p != nil {
 				values = append(values, stored{uid, *p})
 			}
 		}

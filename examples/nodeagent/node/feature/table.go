@@ -4,7 +4,6 @@ package feature
 
 import (
 	"cmp"
-	"maps"
 	"slices"
 	"sync"
 
@@ -19,13 +18,19 @@ import (
 type Table struct {
 	mu      sync.RWMutex
 	records map[types.UID]record
-	filled  map[any]int  // number of records with a value, by *Slot
-	lasting map[any]bool // by *Slot; see NewLastingSlot
+	slots   []slotState
 	pods    *Slot[Listing]
 }
 
-// record maps each *Slot[T] to the pod's value, a *T.
-type record map[any]any
+// record has the pod's values by the index of their slots: nil, or a *T for a Slot[T]. It ends with the
+// last slot that ever had a value.
+type record []any
+
+// slotState is what a Table knows about a slot.
+type slotState struct {
+	filled  int  // number of records with a value
+	lasting bool // see NewLastingSlot
+}
 
 // Listing says whether a source lists a pod, and whether the pod may run. The zero value is that of an
 // unknown pod.
@@ -54,7 +59,7 @@ const (
 
 // NewTable returns a table without records.
 func NewTable() *Table {
-	t := &Table{records: make(map[types.UID]record), filled: make(map[any]int), lasting: make(map[any]bool)}
+	t := &Table{records: make(map[types.UID]record)}
 	t.pods = NewSlot[Listing](t)
 	return t
 }
@@ -89,21 +94,24 @@ func (t *Table) MayRun(uid types.UID) bool { return t.Listing(uid).Entry == Admi
 
 // DesiredPods returns the desired pods, sorted by namespace, name and UID.
 func (t *Table) DesiredPods() []*v1.Pod {
-	return t.listed(func(l Listing) bool { return l.Desired != nil })
+	return t.listed(func(l *Listing) bool { return l.Desired != nil })
 }
 
 // AdmittedPods returns the desired pods that may run, sorted by namespace, name and UID.
 func (t *Table) AdmittedPods() []*v1.Pod {
-	return t.listed(func(l Listing) bool { return l.Desired != nil && l.Entry == Admitted })
+	return t.listed(func(l *Listing) bool { return l.Desired != nil && l.Entry == Admitted })
 }
 
 // listed returns the sorted pods of the listings for which f returns true.
-func (t *Table) listed(f func(Listing) bool) (all []*v1.Pod) {
-	for _, l := range t.pods.All() {
-		if f(l) {
+func (t *Table) listed(f func(*Listing) bool) (all []*v1.Pod) {
+	t.mu.RLock()
+	all = make([]*v1.Pod, 0, len(t.records))
+	for _, r := range t.records {
+		if l := t.pods.in(r); l != nil && f(l) {
 			all = append(all, l.Desired)
 		}
 	}
+	t.mu.RUnlock()
 	slices.SortFunc(all, compare)
 	return all
 }
@@ -111,22 +119,31 @@ func (t *Table) listed(f func(Listing) bool) (all []*v1.Pod) {
 // Prune empties the slots of pods that no source lists and for which known returns false, except
 // lasting slots. A record without a value is deleted.
 func (t *Table) Prune(known func(types.UID) bool) {
+	var uids []types.UID
 	t.mu.RLock()
-	uids := slices.Collect(maps.Keys(t.records))
+	for uid, r := range t.records {
+		if l := t.pods.in(r); l == nil || l.Desired == nil {
+			uids = append(uids, uid)
+		}
+	}
 	t.mu.RUnlock()
 	for _, uid := range uids {
 		if _, wanted := t.Desired(uid); wanted || known(uid) {
 			continue
 		}
 		t.mu.Lock()
-		r := t.records[uid]
-		for slot := range r {
-			if !t.lasting[slot] {
-				delete(r, slot)
-				t.filled[slot]--
+		r, kept := t.records[uid], false
+		for i, value := range r {
+			switch {
+			case value == nil:
+			case t.slots[i].lasting:
+				kept = true
+			default:
+				r[i] = nil
+				t.slots[i].filled--
 			}
 		}
-		if len(r) == 0 {
+		if !kept {
 			delete(t.records, uid)
 		}
 		t.mu.Unlock()

@@ -99,8 +99,7 @@ func (s *Statuses) ended(pod *v1.Pod) {
 }
 
 func (s *Statuses) housekeep(known func(types.UID) bool) {
-	_, staticOf := s.index.Translations()
-	s.RemoveOrphanedStatuses(func(uid types.UID) bool { return known(uid) || staticOf[uid] != "" })
+	s.RemoveOrphanedStatuses(func(uid types.UID) bool { return known(uid) || s.index.Translate(uid) != uid })
 }
 
 // apiPods returns pods as the API server shows them.
