@@ -66,7 +66,7 @@ func merge(in mergeInput) (merged v1.PodStatus, held bool) {
 // mergeConditions returns a new list: owned conditions from the agent, and all others from the API.
 // Shared conditions come from the agent when the pod ends, and from the API otherwise.
 func mergeConditions(api, ours []v1.PodCondition, ends bool) []v1.PodCondition {
-	out := make([]v1.PodCondition, 0, len(api)+len(ours))
+	out := make([]v1.PodCondition, 0, max(len(api), len(ours)))
 	mine := func(t v1.PodConditionType) bool {
 		return owned(t) || ends && shared(t) && podfacts.Condition(ours, t) != nil
 	}

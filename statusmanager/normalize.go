@@ -4,7 +4,6 @@ package statusmanager
 
 import (
 	"cmp"
-	"slices"
 	"strings"
 	"time"
 	"unicode/utf8"
@@ -12,6 +11,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/keelson-dev/keelson/internal/podfacts"
 	"github.com/keelson-dev/keelson/internal/sorted"
 )
 
@@ -26,7 +26,7 @@ const maxMessages = 12 << 10
 func Normalize(spec *v1.PodSpec, status *v1.PodStatus) {
 	status.Message, status.Reason = valid(status.Message), valid(status.Reason)
 	wholeSeconds(status.StartTime)
-	status.Conditions = slices.DeleteFunc(status.Conditions, repeated())
+	status.Conditions = firstOfType(status.Conditions)
 	for i := range status.Conditions {
 		c := &status.Conditions[i]
 		c.Message, c.Reason = valid(c.Message), valid(c.Reason)
@@ -46,16 +46,15 @@ func Normalize(spec *v1.PodSpec, status *v1.PodStatus) {
 	sortAsSpecified(spec.InitContainers, status.InitContainerStatuses)
 }
 
-// repeated returns a func that reports whether an earlier call had a condition of the same type.
-func repeated() func(v1.PodCondition) bool {
-	var seen []v1.PodConditionType
-	return func(c v1.PodCondition) bool {
-		if slices.Contains(seen, c.Type) {
-			return true
+// firstOfType removes, in place, each condition with the type of an earlier condition.
+func firstOfType(list []v1.PodCondition) []v1.PodCondition {
+	kept := list[:0]
+	for _, c := range list {
+		if podfacts.Condition(kept, c.Type) == nil {
+			kept = append(kept, c)
 		}
-		seen = append(seen, c.Type)
-		return false
 	}
+	return kept
 }
 
 func normalizeState(s *v1.ContainerState, limit int) {

@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/resourceversion"
 
 	"github.com/keelson-dev/keelson/internal/podfacts"
+	"github.com/keelson-dev/keelson/internal/semantic"
 )
 
 // remote is the known state of a pod on the API server. A remote is a value; its pointers are never
@@ -85,7 +86,7 @@ func (r remote) shows(pod *v1.Pod, status *v1.PodStatus) remote {
 	if r.ref.UID != pod.UID {
 		r = remote{replaced: r.replaced}
 	}
-	if r.status != nil && !Equal(r.status, status) {
+	if len(r.refused) > 0 && r.status != nil && !Equal(r.status, status) {
 		r.refused = nil // another writer is active, so the server may now store a refused patch
 	}
 	r.ref, r.version, r.status, r.gone = refOf(pod), pod.ResourceVersion, status, false
@@ -102,8 +103,12 @@ func (r remote) applied(pod *v1.Pod, spec *v1.PodSpec, s *step) remote {
 		return r
 	}
 	var refused [][]byte
-	status := normalized(pod, spec)
-	if !Equal(status, &s.merged) {
+	merged := s.merged // is normalised
+	status := &merged
+	if !semantic.Equal(status, &pod.Status) {
+		status = normalized(pod, spec)
+	}
+	if status != &merged && !Equal(status, &merged) {
 		refused = append(slices.Clone(r.refused[max(0, len(r.refused)-maxRefused+1):]), s.encoded())
 	}
 	if r.newer(pod) {
