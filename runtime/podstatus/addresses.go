@@ -83,7 +83,11 @@ func onePerFamily(ips, hosts []netip.Addr) []netip.Addr {
 func addresses(list []string) []netip.Addr {
 	var out []netip.Addr
 	for _, s := range list {
-		if ip, err := netip.ParseAddr(withoutLeadingZeros(s)); err == nil {
+		ip, err := netip.ParseAddr(s)
+		if err != nil {
+			ip, err = netip.ParseAddr(withoutLeadingZeros(s))
+		}
+		if err == nil {
 			out = append(out, ip.Unmap())
 		}
 	}

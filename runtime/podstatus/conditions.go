@@ -29,7 +29,7 @@ var owned = []v1.PodConditionType{
 // conditions. DisruptionTarget comes from the previous status, which may be ahead of the API
 // server.
 func (g *generator) conditions(status *v1.PodStatus) []v1.PodCondition {
-	var out []v1.PodCondition
+	out := make([]v1.PodCondition, 0, max(len(g.previous.Conditions), 5))
 	for _, c := range g.Pod.Status.Conditions {
 		if !slices.Contains(owned, c.Type) {
 			out = append(out, c)
@@ -40,20 +40,21 @@ func (g *generator) conditions(status *v1.PodStatus) []v1.PodCondition {
 		out = append(out, *d)
 	}
 	ready := podconditions.ContainersReady(&g.Pod.Spec, status)
-	own := []v1.PodCondition{g.readyToStart(), g.initializedCondition(status), podconditions.PodReady(&g.Pod.Spec, ready, out), ready,
-		{Type: v1.PodScheduled, Status: v1.ConditionTrue}}
+	foreign := len(out)
+	out = append(out, g.readyToStart(), g.initializedCondition(status), podconditions.PodReady(&g.Pod.Spec, ready, out), ready,
+		v1.PodCondition{Type: v1.PodScheduled, Status: v1.ConditionTrue})
 	if restarting, ok := g.allRestarting(status.Phase); ok {
-		own = append(own, restarting)
+		out = append(out, restarting)
 	}
-	own = append(own, g.resizeConditions(status.Phase)...)
-	for i := range own {
-		c := &own[i]
+	out = append(out, g.resizeConditions(status.Phase)...)
+	for i := range out[foreign:] {
+		c := &out[foreign+i]
 		if c.Type != v1.AllContainersRestarting {
 			c.ObservedGeneration = g.Pod.Generation
 		}
 		c.LastTransitionTime = g.transition(c)
 	}
-	return append(out, own...)
+	return out
 }
 
 // transition returns the last transition time of c, which is kept while the status does not change.

@@ -86,7 +86,7 @@ func Generate(in Input) v1.PodStatus {
 	}
 	g := newGenerator(in)
 	kept := in.Pod.Status // for fields that Generate does not own, such as resource claims
-	kept.InitContainerStatuses, kept.ContainerStatuses, kept.EphemeralContainerStatuses = nil, nil, nil
+	kept.InitContainerStatuses, kept.ContainerStatuses, kept.EphemeralContainerStatuses, kept.Conditions = nil, nil, nil, nil
 	out := *kept.DeepCopy()
 	out.InitContainerStatuses = g.containerStatuses(runtime.GroupInit)
 	out.ContainerStatuses = g.containerStatuses(runtime.GroupRegular)

@@ -3,13 +3,12 @@
 package podsync
 
 import (
-	"context"
 	"errors"
-	"math"
 	"time"
 
 	v1 "k8s.io/api/core/v1"
 
+	"github.com/keelson-dev/keelson/internal/alarm"
 	"github.com/keelson-dev/keelson/internal/podfacts"
 	"github.com/keelson-dev/keelson/runtime/podstatus"
 )
@@ -36,11 +35,11 @@ func (p *Pods) deadline(pod *v1.Pod, status *v1.PodStatus) (first Deadline, ok b
 
 // timeLeft returns the time until the deadline of a pod with this status, 0 or less after the deadline,
 // and the longest duration for a pod without a deadline.
-func (p *Pods) timeLeft(pod *v1.Pod, status v1.PodStatus) time.Duration {
-	if d, ok := p.deadline(pod, &status); ok {
+func (p *Pods) timeLeft(pod *v1.Pod, status *v1.PodStatus) time.Duration {
+	if d, ok := p.deadline(pod, status); ok {
 		return time.Until(d.At)
 	}
-	return math.MaxInt64
+	return alarm.Never
 }
 
 // applyDeadline overrides the status of a pod whose deadline has passed, perhaps while no agent
@@ -59,19 +58,5 @@ func (p *Pods) Revise(pod *v1.Pod) {
 	if r == nil {
 		return
 	}
-	if alarm := r.alarm.Load(); alarm != nil {
-		alarm.Reset(p.timeLeft(pod, r.lastStatus(pod)))
-	}
-}
-
-// interruptible returns a context that ends with r.alarm. stop releases both.
-func (r *record) interruptible(ctx context.Context) (call context.Context, stop func()) {
-	call, interrupt := context.WithCancelCause(ctx)
-	alarm := time.AfterFunc(math.MaxInt64, func() { interrupt(errDeadline) })
-	r.alarm.Store(alarm)
-	return call, func() {
-		r.alarm.Store(nil)
-		alarm.Stop()
-		interrupt(nil)
-	}
+	r.alarm.Set(p.timeLeft(pod, r.lastStatus(pod)))
 }

@@ -6,7 +6,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math"
 	"slices"
 	"sync/atomic"
 	"time"
@@ -14,6 +13,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/keelson-dev/keelson/internal/alarm"
 	"github.com/keelson-dev/keelson/internal/dirty"
 	"github.com/keelson-dev/keelson/internal/retry"
 	"github.com/keelson-dev/keelson/internal/signal"
@@ -99,7 +99,7 @@ func (p *Pods) Sync(ctx context.Context, pod *v1.Pod) (over bool, again time.Tim
 	}
 	defer r.release()
 	r.stopped.Store(nil)
-	call, stop := r.interruptible(ctx)
+	call, stop := r.alarm.Begin(ctx, errDeadline)
 	defer stop()
 	over, again, err = p.sync(call, r, pod)
 	switch {
@@ -115,7 +115,7 @@ func (p *Pods) Sync(ctx context.Context, pod *v1.Pod) (over bool, again time.Tim
 	if err != nil && again.IsZero() {
 		again = time.Now().Add(p.opts.Jitter(retry.Backoff(r.failures, firstPause, longestPause, 0)))
 	}
-	if left := p.timeLeft(pod, r.lastStatus(pod)); left > 0 && left < math.MaxInt64 && (again.IsZero() || time.Until(again) > left) {
+	if left := p.timeLeft(pod, r.lastStatus(pod)); left > 0 && left < alarm.Never && (again.IsZero() || time.Until(again) > left) {
 		again = time.Now().Add(left)
 	}
 	return over, again, err
@@ -162,15 +162,14 @@ func (p *Pods) sync(ctx context.Context, r *record, pod *v1.Pod) (over bool, aga
 		r.ended = exited(observed)
 		return true, none, nil
 	}
-	r.alarm.Load().Reset(p.timeLeft(pod, r.lastStatus(pod)))
+	r.alarm.Set(p.timeLeft(pod, r.lastStatus(pod)))
 	if taken, err := p.nameTaken(ctx, pod, observed); taken || err != nil {
 		return false, time.Now().Add(namesakePause), err
 	}
 	req := runtime.SyncRequest{
 		Pod: pod, Status: observed, Changed: changed,
 		Finished: func(container string, made *runtime.ContainerStatus) bool {
-			status := r.lastStatus(pod)
-			return runtime.Finished(pod, &status, container, made)
+			return runtime.Finished(pod, r.lastStatus(pod), container, made)
 		},
 		Progress: func(now runtime.Progress) { p.publishProgress(r, pod, now) },
 	}

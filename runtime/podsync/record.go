@@ -14,6 +14,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/keelson-dev/keelson/internal/alarm"
 	"github.com/keelson-dev/keelson/internal/signal"
 	"github.com/keelson-dev/keelson/runtime"
 )
@@ -26,8 +27,8 @@ type record struct {
 	// changed has room for one value. The value tells a sync under way that the pod may have
 	// changed.
 	changed signal.Signal
-	// alarm interrupts the Sync call in progress at the pod's deadline; nil between calls.
-	alarm atomic.Pointer[time.Timer]
+	// alarm interrupts the Sync call in progress at the pod's deadline.
+	alarm alarm.Alarm
 	// shown is the pod with its last status, nil before the first generation in this life.
 	shown atomic.Pointer[shownPod]
 	// life is the phase of the pod's life.
@@ -76,14 +77,14 @@ func (s *shownPod) status() *v1.PodStatus {
 }
 
 // lastStatus returns the last published status of the pod, and the pod's own status before the first
-// publication. r may be nil.
-func (r *record) lastStatus(pod *v1.Pod) v1.PodStatus {
+// publication. r may be nil. The status is shared and must not be written.
+func (r *record) lastStatus(pod *v1.Pod) *v1.PodStatus {
 	if r != nil {
 		if shown := r.shown.Load(); shown != nil && shown.own != nil {
-			return *shown.own
+			return shown.own
 		}
 	}
-	return pod.Status
+	return &pod.Status
 }
 
 // The phases of a pod's life, as known by the record.

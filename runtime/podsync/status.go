@@ -22,7 +22,7 @@ func Ready(status *v1.PodStatus) bool {
 // Status returns the last published status of the pod. Before a status different from pod.Status is
 // published, Status returns pod.Status.
 func (p *Pods) Status(pod *v1.Pod) v1.PodStatus {
-	return p.records.find(pod.UID).lastStatus(pod)
+	return *p.records.find(pod.UID).lastStatus(pod)
 }
 
 // publish generates the pod's status from the observation, applies edit, and publishes the first or a
@@ -30,7 +30,7 @@ func (p *Pods) Status(pod *v1.Pod) v1.PodStatus {
 func (p *Pods) publish(r *record, pod *v1.Pod, observed *runtime.PodStatus, stage podstatus.Stage, edit func(*v1.PodStatus)) (over bool) {
 	status := p.generate(r, pod, observed, stage, runtime.Progress{})
 	if edit != nil {
-		edit(&status)
+		edit(status)
 	}
 	p.tell(r, pod, status)
 	return podfacts.IsTerminal(status.Phase)
@@ -50,33 +50,33 @@ func (p *Pods) publishProgress(r *record, pod *v1.Pod, now runtime.Progress) {
 // containers.
 func (p *Pods) explain(r *record, pod *v1.Pod) {
 	if shown := r.shown.Load(); shown != nil {
-		status := *shown.status().DeepCopy()
-		podstatus.SetWaitingMessage(&status, r.complaint)
+		status := shown.status().DeepCopy()
+		podstatus.SetWaitingMessage(status, r.complaint)
 		p.tell(r, pod, status)
 	}
 }
 
 // tell stores a status and calls Options.Status for the first and for each changed status.
-func (p *Pods) tell(r *record, pod *v1.Pod, status v1.PodStatus) {
+func (p *Pods) tell(r *record, pod *v1.Pod, status *v1.PodStatus) {
 	before, last := r.lastStatus(pod), r.shown.Load()
-	isNew := !semantic.Equal(&before, &status)
+	isNew := !semantic.Equal(before, status)
 	shown := &shownPod{pod: pod}
 	if isNew {
-		shown.own = &status
+		shown.own = status
 	} else if last != nil {
 		shown.own = last.own
 	}
 	r.shown.Store(shown)
 	if (isNew || last == nil) && p.opts.Status != nil {
-		p.opts.Status(pod, status)
+		p.opts.Status(pod, *status)
 	}
 }
 
 // generate computes the pod's status. At StageSync, generate first reports the running containers
 // to the probes. The status then includes verdicts that the probes adopted for containers of an
 // earlier agent.
-func (p *Pods) generate(r *record, pod *v1.Pod, observed *runtime.PodStatus, stage podstatus.Stage, now runtime.Progress) v1.PodStatus {
-	previous := r.lastStatus(pod)
+func (p *Pods) generate(r *record, pod *v1.Pod, observed *runtime.PodStatus, stage podstatus.Stage, now runtime.Progress) *v1.PodStatus {
+	previous := *r.lastStatus(pod)
 	in := podstatus.Input{
 		Pod: pod, Observed: observed, Previous: &previous, StartFailures: r.starts, Restarting: now.Restarting,
 		HostIPs: p.opts.Generator.HostIPs, Stage: stage, Now: time.Now(),
@@ -105,7 +105,7 @@ func (p *Pods) generate(r *record, pod *v1.Pod, observed *runtime.PodStatus, sta
 		}
 	}
 	podstatus.SetWaitingMessage(&status, r.complaint)
-	return status
+	return &status
 }
 
 // hasProbes reports whether any container of the pod has a probe.
