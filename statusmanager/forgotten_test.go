@@ -115,6 +115,7 @@ func TestNothingStaysOfForgottenPods(t *testing.T) {
 		}}}
 		_, err = m.SetPodStatus(static, v1.PodStatus{})
 		require.NoError(t, err)
+		synctest.Wait() // the pod has left the queue
 		before := entries()
 		assert.Positive(t, before)
 		_, err = m.SetContainerReadiness("nobody", "id", true)

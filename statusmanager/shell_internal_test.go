@@ -4,6 +4,7 @@ package statusmanager
 
 import (
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -97,4 +98,47 @@ func TestTransitionErrorNamesThePod(t *testing.T) {
 	require.ErrorAs(t, err, &transition)
 	assert.EqualValues(t, "a", transition.UID)
 	assert.Equal(t, types.NamespacedName{Namespace: "ns", Name: "web"}, transition.Pod)
+}
+
+// The answer to a GET is the pod itself, or the next mirror pod of a static pod on this node. Each other
+// pod of the same name belongs to another owner, and is left alone.
+func TestAnswersOfAnotherOwner(t *testing.T) {
+	object := func(node, annotation string) *v1.Pod {
+		pod := &v1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "web", UID: "other", ResourceVersion: "2", Annotations: map[string]string{annotation: "file"}}}
+		pod.Spec.NodeName = node
+		return pod
+	}
+	for name, c := range map[string]struct {
+		pod, answer *v1.Pod
+		gone        bool
+	}{
+		"next mirror pod":                {object("n", podfacts.AnnotationSource), object("n", podfacts.AnnotationMirror), false},
+		"mirror pod of another node":     {object("n", podfacts.AnnotationSource), object("m", podfacts.AnnotationMirror), true},
+		"ordinary pod for a static pod":  {object("n", podfacts.AnnotationSource), object("n", "x"), true},
+		"mirror pod for an ordinary pod": {object("n", "x"), object("n", podfacts.AnnotationMirror), true},
+		"ordinary pod of the same name":  {object("n", "x"), object("n", "x"), true},
+	} {
+		r := &record{pod: c.pod, remote: remote{ref: PodRef{Name: "web", UID: "web"}}}
+		r.settleGet(&step{ref: r.remote.ref}, c.answer, time.Now())
+		assert.Equal(t, c.gone, r.remote.gone, name)
+		assert.Equal(t, c.gone, r.remote.ref.UID == "web", name)
+	}
+}
+
+// A draft shares nothing with its status that is written to: the caller keeps the status.
+func TestDraftsLeaveTheStatus(t *testing.T) {
+	ended := v1.ContainerState{Terminated: &v1.ContainerStateTerminated{Message: "m", FinishedAt: metav1.Unix(1, 7)}}
+	list := []v1.ContainerStatus{{Name: "a", State: ended, LastTerminationState: ended}, {Name: "b", State: ended, LastTerminationState: ended}}
+	status := &v1.PodStatus{ContainerStatuses: list, InitContainerStatuses: list, EphemeralContainerStatuses: list}
+	before := status.DeepCopy()
+	draft := draftOf(status)
+	require.Equal(t, before, draft)
+	for _, list := range [][]v1.ContainerStatus{draft.ContainerStatuses, draft.InitContainerStatuses, draft.EphemeralContainerStatuses} {
+		for i := range list {
+			*list[i].State.Terminated = v1.ContainerStateTerminated{Message: "x"}
+			*list[i].LastTerminationState.Terminated = v1.ContainerStateTerminated{Message: "x"}
+			list[i].Name = "x"
+		}
+	}
+	assert.Equal(t, before, status)
 }

@@ -243,17 +243,22 @@ func TestPluginThatStagesNoMore(t *testing.T) {
 
 // A record that cannot be written is named, and the volume is set up once it can.
 func TestRecordThatCannotBeWritten(t *testing.T) {
-	play(t, volumetest.Options{}, nil, func(s *stage) {
-		require.NoError(s, os.WriteFile(s.root+"/pods", nil, 0o600))
-		wait := background(func() error { return s.mount(podWith("a", "v")) })
-		time.Sleep(time.Second)
-		volumes := s.manager.Snapshot().Volumes
-		require.Len(s, volumes, 1)
-		require.ErrorContains(s, volumes[0].Pods[0].LastError, "write the mount record: ")
-		assert.Equal(s, volumemanager.StateNotMounted, volumes[0].Pods[0].State)
-		assert.Empty(s, s.plugin.Calls())
-		require.NoError(s, os.Remove(s.root+"/pods"))
-		require.NoError(s, wait())
-		assert.Equal(s, []string{"a/v"}, s.plugin.Mounted())
-	})
+	for _, file := range []string{"pods", "pods/a"} {
+		play(t, volumetest.Options{}, nil, func(s *stage) { recordCannotBeWritten(s, file) })
+	}
+}
+
+// recordCannotBeWritten puts a file in the place of a folder.
+func recordCannotBeWritten(s *stage, file string) {
+	s.files(file)
+	wait := background(func() error { return s.mount(podWith("a", "v")) })
+	time.Sleep(time.Second)
+	volumes := s.manager.Snapshot().Volumes
+	require.Len(s, volumes, 1)
+	require.ErrorContains(s, volumes[0].Pods[0].LastError, "write the mount record: ")
+	assert.Equal(s, volumemanager.StateNotMounted, volumes[0].Pods[0].State)
+	assert.Empty(s, s.plugin.Calls())
+	require.NoError(s, os.Remove(s.root+"/"+file))
+	require.NoError(s, wait())
+	assert.Equal(s, []string{"a/v"}, s.plugin.Mounted())
 }

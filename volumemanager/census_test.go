@@ -104,8 +104,9 @@ func TestUncertainVolumeHasNoMount(t *testing.T) {
 		pod := podWith("a", "v")
 		require.NoError(s, s.mount(pod))
 		s.restart()
-		_, _, _, err := s.manager.MountOf(s.Context(), pod, &pod.Spec.Containers[0], 0)
+		path, readOnly, relabel, err := s.manager.MountOf(s.Context(), pod, &pod.Spec.Containers[0], 0)
 		require.EqualError(s, err, `volume "v": is not mounted`)
+		assert.Equal(s, []any{"", false, false}, []any{path, readOnly, relabel})
 	})
 }
 
@@ -172,5 +173,30 @@ func TestPluginThatAttachesNothing(t *testing.T) {
 		require.NoError(s, s.mount(podWith("a", "v")))
 		assert.Empty(s, s.manager.GetVolumesInUse())
 		require.NoError(s, s.remove("a"))
+	})
+}
+
+// A volume on disk that the plugin cannot name any more is the pod's own.
+func TestVolumeWithoutANameAfterARestart(t *testing.T) {
+	play(t, volumetest.Options{Shared: true}, func(o *volumemanager.Options) { o.Claims = claims() }, func(s *stage) {
+		require.NoError(s, s.mount(podClaiming("a", "c")))
+		s.options.Plugins = []volumemanager.Plugin{vague{Plugin: s.plugin, id: errBusy}}
+		s.restart()
+		volumes := s.manager.Snapshot().Volumes
+		require.Len(s, volumes, 1)
+		assert.EqualValues(s, "example.com/fake/a-pv-c", volumes[0].Name)
+		require.NoError(s, s.remove("a"))
+		assert.Empty(s, s.plugin.Mounted())
+	})
+}
+
+// A folder of volumes that cannot be read is an error, because it may have volumes.
+func TestFolderOfVolumesThatCannotBeRead(t *testing.T) {
+	root := memoryDir(t)
+	synctest.Test(t, func(t *testing.T) {
+		s := newStage(t, root, volumetest.Options{}, nil)
+		s.files("pods/a/volumes/")
+		require.NoError(t, os.Symlink("/", root+"/pods/a/volumes/x.com~y"))
+		require.ErrorContains(t, s.manager.Reconstruct(t.Context()), "x.com~y")
 	})
 }
