@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/keelson-dev/keelson/volumemanager"
@@ -198,5 +199,68 @@ func TestFolderOfVolumesThatCannotBeRead(t *testing.T) {
 		s.files("pods/a/volumes/")
 		require.NoError(t, os.Symlink("/", root+"/pods/a/volumes/x.com~y"))
 		require.ErrorContains(t, s.manager.Reconstruct(t.Context()), "x.com~y")
+	})
+}
+
+// Every volume that a pod uses without defining it is named, and none that can be set up waits for it.
+func TestEachUndefinedVolumeIsNamed(t *testing.T) {
+	play(t, volumetest.Options{}, nil, func(s *stage) {
+		pod := podWith("a", "v")
+		use(pod, "y")
+		use(pod, "x")
+		var e *volumemanager.MountError
+		require.ErrorAs(s, s.mount(pod), &e)
+		assert.Equal(s, []string{"x", "y"}, e.Unprocessed)
+		require.NoError(s, s.remove("a"))
+	})
+}
+
+// Requested is when the pod began to wait, also if the calls that wait end and are repeated.
+func TestRequestedIsTheFirstOfSeveralCalls(t *testing.T) {
+	play(t, volumetest.Options{Behave: failing(volumetest.OpSetUp, 3, errBusy)}, nil, func(s *stage) {
+		began := time.Now()
+		for range 2 {
+			ctx, cancel := context.WithTimeout(s.Context(), 100*time.Millisecond)
+			require.ErrorIs(s, s.manager.WaitForAttachAndMount(ctx, podWith("a", "v")), errBusy)
+			cancel()
+			time.Sleep(100 * time.Millisecond)
+		}
+		require.NoError(s, s.mount(podWith("a", "v")))
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		assert.Len(s, s.ends, 4)
+		for _, end := range s.ends {
+			assert.Equal(s, began, end.Requested)
+		}
+	})
+}
+
+// All staged volumes of an earlier agent are found, and unstaged if no pod needs them.
+func TestAllStagedVolumesAreFound(t *testing.T) {
+	play(t, volumetest.Options{Shared: true, Staged: true}, func(o *volumemanager.Options) { o.Claims = claims() }, func(s *stage) {
+		require.NoError(s, s.mount(podClaiming("a", "c", "d", "e")))
+		s.stop()
+		s.pods.Set("a", volumetest.Gone)
+		require.NoError(s, os.RemoveAll(s.root+"/pods"))
+		s.renew()
+		require.NoError(s, s.manager.Reconstruct(s.Context()))
+		assert.Len(s, s.manager.Snapshot().Volumes, 3)
+	})
+}
+
+// A block volume whose plugin has no block volumes any more is torn down all the same.
+func TestBlockVolumeOfAnEarlierPlugin(t *testing.T) {
+	edit := func(o *volumemanager.Options) {
+		o.Claims = claims(func(pv *v1.PersistentVolume) { pv.Spec.VolumeMode = new(v1.PersistentVolumeBlock) })
+	}
+	play(t, volumetest.Options{Shared: true}, edit, func(s *stage) {
+		pod := podClaiming("a", "c")
+		c := &pod.Spec.Containers[0]
+		c.VolumeMounts, c.VolumeDevices = nil, []v1.VolumeDevice{{Name: "of-c", DevicePath: "/dev/c"}}
+		require.NoError(s, s.mount(pod))
+		s.options.Plugins = []volumemanager.Plugin{plain{}}
+		s.restart()
+		require.NoError(s, s.remove("a"))
+		assert.Empty(s, s.manager.Snapshot().Volumes)
 	})
 }

@@ -169,7 +169,7 @@ func (m *Manager) report(end OperationEnd) {
 type wakeTimer struct {
 	timer *time.Timer
 	at    time.Time
-	// armed: Manager.pending counts the timer.
+	// armed: the timer was set for at, and may have fired. Manager.pending counts it until then.
 	armed bool
 }
 
@@ -196,17 +196,14 @@ func (m *Manager) arm(name v1.UniqueVolumeName, at time.Time) {
 	}
 	w.at, w.armed = at, true
 	m.pending.Add(1)
-	w.timer = time.AfterFunc(time.Until(at), func() { m.wake(name, w, at) })
+	w.timer = time.AfterFunc(time.Until(at), func() { m.wake(name) })
 }
 
 // wake is the function of a timer: it dispatches the volume.
-func (m *Manager) wake(name v1.UniqueVolumeName, w *wakeTimer, at time.Time) {
+func (m *Manager) wake(name v1.UniqueVolumeName) {
 	defer m.pending.Done()
 	m.mu.Lock()
 	defer m.unlock()
-	if w.at.Equal(at) {
-		w.armed = false
-	}
 	if v, ok := m.mu.volumes[name]; ok {
 		m.dispatch(v)
 	}
