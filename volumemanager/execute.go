@@ -8,6 +8,8 @@ import (
 	"fmt"
 	"slices"
 	"time"
+
+	v1 "k8s.io/api/core/v1"
 )
 
 // executor carries operations out. Its only state is on disk.
@@ -16,6 +18,7 @@ type executor struct {
 	node     Node
 	subpaths Subpaths
 	records  recordFiles
+	group    func(*v1.Pod) *int64
 	timeout  time.Duration // of all operations except attaching
 	attach   time.Duration
 }
@@ -57,9 +60,10 @@ func (e executor) setUp(ctx context.Context, o *operation) outcome {
 		Place: o.place, Spec: o.spec, Pod: o.pod, Outer: slices.Clone(o.outer),
 		DevicePath: o.device.Path, DeviceDir: o.device.Dir,
 		Remount: o.kind == OpRefresh, Reconstructed: found, FSUser: fsUser(o.pod),
+		FSGroup: e.group(o.pod),
 	}
 	if sc := o.pod.Spec.SecurityContext; sc != nil {
-		m.FSGroup, m.ChangePolicy = sc.FSGroup, sc.FSGroupChangePolicy
+		m.ChangePolicy = sc.FSGroupChangePolicy
 	}
 	out := outcome{found: found}
 	if o.spec.Block() {

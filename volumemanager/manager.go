@@ -85,7 +85,7 @@ func New(o Options) (*Manager, error) {
 		records: records,
 		wait:    backoff{first: firstBackoff, most: longestBackoff},
 		execute: executor{
-			pods: o.Pods, node: o.Node, subpaths: o.Subpaths, records: records,
+			pods: o.Pods, node: o.Node, subpaths: o.Subpaths, records: records, group: o.FSGroup,
 			timeout: o.limits.operation, attach: attachTimeout,
 		},
 		slots:   make(chan struct{}, o.limits.parallel),

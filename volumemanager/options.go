@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"go.uber.org/zap"
+	v1 "k8s.io/api/core/v1"
 )
 
 // limits are the times and numbers of a Manager. Except for resync, they are the kubelet's (1.36).
@@ -57,6 +58,10 @@ type Options struct {
 	// only.
 	Mounts MountTable
 
+	// FSGroup returns the group for the files of a pod's volumes, nil for none. Defaults to the
+	// pod's fsGroup.
+	FSGroup func(*v1.Pod) *int64
+
 	// Hooks report operations and changes, for metrics and events. Default to none.
 	Hooks Hooks
 	// Logger receives failed operations. Defaults to silence.
@@ -76,6 +81,14 @@ func (o Options) withDefaults() (Options, error) {
 	if o.limits == nil {
 		standard := defaultLimits()
 		o.limits = &standard
+	}
+	if o.FSGroup == nil {
+		o.FSGroup = func(pod *v1.Pod) *int64 {
+			if sc := pod.Spec.SecurityContext; sc != nil {
+				return sc.FSGroup
+			}
+			return nil
+		}
 	}
 	if o.Logger == nil {
 		o.Logger = zap.NewNop()

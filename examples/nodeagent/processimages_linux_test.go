@@ -346,6 +346,47 @@ func TestKilledDuringAPull(t *testing.T) {
 	n.interrupt()
 }
 
+// A pod of a user and group of its own, with the same fsGroup, reads and writes its volumes as this group.
+// The agent's user is another one, and belongs to no such group.
+func TestFSGroupWithoutRoot(t *testing.T) {
+	n := newImageNode(t)
+	if n == nil {
+		return
+	}
+	n.save("example.test/app:1", n.image(oci.Config{Entrypoint: []string{"served"}, Env: []string{"GROUP=/data /claim /words", "WRITE=/data /claim"}}, nil, nil))
+	n.write("app.yaml", `apiVersion: v1
+kind: PersistentVolumeClaim
+metadata: {name: data}
+spec: {accessModes: [ReadWriteOnce], resources: {requests: {storage: 1Gi}}}
+---
+apiVersion: v1
+kind: ConfigMap
+metadata: {name: words}
+data: {a: b}
+---
+apiVersion: v1
+kind: Pod
+metadata: {name: app}
+spec:
+  securityContext: {runAsUser: 1000, runAsGroup: 2000, fsGroup: 2000}
+  containers:
+  - name: c
+    image: example.test/app:1
+    volumeMounts: [{name: claim, mountPath: /claim}, {name: data, mountPath: /data}, {name: words, mountPath: /words}]
+  volumes:
+  - {name: claim, persistentVolumeClaim: {claimName: data}}
+  - {name: data, emptyDir: {}}
+  - {name: words, configMap: {name: words}}
+`)
+	n.start("--images", "--image-archives", n.archives, keepImages)
+	n.waitPhase("app-n", v1.PodRunning)
+	n.eventually("the container listens", func() bool { return strings.HasSuffix(n.text("app-n"), "waits\n") })
+	for _, line := range []string{"ids 1000 2000", "write /data <nil>", "write /claim <nil>", "group /data 2000 true", "group /claim 2000 true", "group /words 2000 false"} {
+		assert.Contains(t, "\n"+n.text("app-n"), "\n"+line+"\n")
+	}
+	n.interrupt()
+}
+
 // popular are images of popular programs: the configuration of the real images, and a program of this
 // test that listens where the real program does. They prove that the manifests are honoured, not
 // that the real programs run.
@@ -388,13 +429,16 @@ var popular = map[string]struct {
 	"nginx docker.io/library/nginx:1.27 nginx-0-n": {lenient: true, // a limit of memory, and a hostPort that is not the containerPort
 		config: oci.Config{Entrypoint: []string{"served"}, Cmd: []string{"nginx", "-g", "daemon off;"}, StopSignal: "SIGTERM", Env: []string{"LISTEN=80", "READ=/etc/nginx/conf.d/default.conf"}},
 		logs:   []string{"args [served nginx -g daemon off;]", `read /etc/nginx/conf.d/default.conf "server { listen 80; }\n" <nil>`}},
+	"grafana docker.io/grafana/grafana:11.4.0 grafana-0-n": {lenient: true, // groups that this user does not have
+		config: oci.Config{Entrypoint: []string{"served"}, User: "472:0", Env: []string{"LISTEN=3000", "WRITE=/var/lib/grafana"}},
+		logs:   []string{"ids 472 0", "write /var/lib/grafana <nil>", "listen 3000 <nil>"}},
 	"home-assistant ghcr.io/home-assistant/home-assistant:2025.1 home-assistant-0-n": {lenient: true, // privileged
 		config: oci.Config{Entrypoint: []string{"served"}, Env: []string{"LISTEN=8123", "WRITE=/config"}},
 		logs:   []string{"write /config <nil>", "listen 8123 <nil>"}},
 }
 
 // Manifests of popular programs, the corpus of package podspec, run without root and without a
-// container engine: ten as they are, on a node with the class fast-ssd, and two more with --lenient.
+// container engine: ten as they are, on a node with the class fast-ssd, and three more with --lenient.
 func TestPopularManifestsWithoutAnEngine(t *testing.T) {
 	n := newImageNode(t)
 	if n == nil {

@@ -55,6 +55,7 @@ type check struct {
 	host     walls.Host
 	confine  bool
 	isolated bool   // containers have namespaces of their own
+	mapped   bool   // the pod's fsGroup is the agent's group inside of its containers
 	images   bool   // containers have images
 	profiles string // Options.SeccompRoot
 	// lacks returns why a controller of cgroups is missing, "" if it is there.
@@ -83,7 +84,7 @@ func (c *check) refuse(asked bool, field, why string) {
 // pod lists every field of a pod that cannot be honoured, in the pod's order.
 func (c *check) pod(pod *v1.Pod) []string {
 	spec := &pod.Spec
-	c.volumes, c.context = spec.Volumes, spec.SecurityContext
+	c.volumes, c.context, c.mapped = spec.Volumes, spec.SecurityContext, c.mapsGroup(pod)
 	c.annotations(pod.Annotations)
 	eachContainer(pod, c.container)
 	if spec.SecurityContext != nil {

@@ -163,6 +163,28 @@ func TestRestrictedPodsPassWithoutRoot(t *testing.T) {
 	assert.Equal(t, []string{c + "volumeMounts[1].readOnly"}, bare((&check{uid: 1000, gid: 1000, goos: "linux", host: able}).pod(pod)))
 }
 
+// An agent that is not root honours an fsGroup that is the group of every container.
+func TestFSGroupOfAllContainers(t *testing.T) {
+	const one, other = "{name: a, command: [a]}", "{name: b, command: [b], securityContext: {runAsGroup: 7}}"
+	isolated := check{uid: 1000, gid: 1000, goos: "linux", isolated: true, confine: true, host: walls.Host{Linux: true, Namespaces: true}}
+	open := isolated
+	open.isolated = false
+	for _, tt := range []struct {
+		name, context, containers string
+		check                     check
+		want                      bool
+	}{
+		{"the group of the pod", "{runAsGroup: 5, fsGroup: 5}", one, isolated, true},
+		{"the group of each container", "{fsGroup: 7}", other, isolated, true},
+		{"another group of a container", "{runAsGroup: 5, fsGroup: 5}", one + ", " + other, isolated, false},
+		{"the image's group", "{fsGroup: 5}", one, isolated, false},
+		{"no namespaces", "{runAsGroup: 5, fsGroup: 5}", one, open, false},
+	} {
+		pod := decode(t, "spec: {securityContext: "+tt.context+", containers: ["+tt.containers+"]}")
+		assert.Equal(t, tt.want, tt.check.mapsGroup(pod), tt.name)
+	}
+}
+
 // hostCheck is the check of a backend on this machine.
 func hostCheck(t *testing.T) *check {
 	rt, err := New(Options{Root: t.TempDir()})

@@ -25,11 +25,42 @@ func (c *check) podSecurity(at string, sc *v1.PodSecurityContext) {
 	c.refuse(len(sc.SupplementalGroups) > 0 && !c.anyGroup(), at+".supplementalGroups", whyRights)
 	c.refuse(sc.SupplementalGroupsPolicy != nil && *sc.SupplementalGroupsPolicy == v1.SupplementalGroupsPolicyStrict,
 		at+".supplementalGroupsPolicy", whyRights)
-	c.refuse(sc.FSGroup != nil && *sc.FSGroup != c.gid, at+".fsGroup", whyRights)
+	c.refuse(sc.FSGroup != nil && *sc.FSGroup != c.gid && !c.mapped, at+".fsGroup", whyRights)
 	c.refuse(len(sc.Sysctls) > 0, at+".sysctls", whyIsolated)
 	c.seccomp(at, sc.SeccompProfile)
 	c.refuse(sc.AppArmorProfile != nil && sc.AppArmorProfile.Type != v1.AppArmorProfileTypeUnconfined,
 		at+".appArmorProfile", whyIsolated)
+}
+
+// mapsGroup reports whether the fsGroup of a pod is the group of each container, and the kernel maps this
+// group to the agent's: then the agent's files have the fsGroup inside of the containers. The group of an
+// image is known later, and does not count.
+func (c *check) mapsGroup(pod *v1.Pod) bool {
+	sc := pod.Spec.SecurityContext
+	if sc == nil || sc.FSGroup == nil || !c.isolated || !c.host.OwnUser() {
+		return false
+	}
+	all := true
+	eachContainer(pod, func(_ string, ct *v1.Container) {
+		group := walls.AskOf(sc, ct.SecurityContext, c.confine).Group
+		all = all && group != nil && *group == *sc.FSGroup
+	})
+	return all
+}
+
+// FSGroup returns the group that the files of a pod's volumes need on the host for the pod's fsGroup, nil
+// for none. A backend with Options.Lenient leaves out an fsGroup that it cannot honour.
+func (r *Runtime) FSGroup(pod *v1.Pod) *int64 {
+	c, sc := r.newCheck(), pod.Spec.SecurityContext
+	switch {
+	case sc == nil || sc.FSGroup == nil:
+		return nil
+	case c.mapsGroup(pod):
+		return &c.gid
+	case c.uid != 0 && *sc.FSGroup != c.gid:
+		return nil
+	}
+	return sc.FSGroup
 }
 
 // annotations checks the annotations of profiles from the time before seccomp (1.19) and AppArmor

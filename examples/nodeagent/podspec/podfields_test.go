@@ -82,7 +82,7 @@ var securityFields = []podField{
 	{path: "securityContext.supplementalGroups[]", with: "securityContext: {supplementalGroups: [7]}", seen: "runtime/cri TestSecurityArrives"},
 	{path: "securityContext.supplementalGroupsPolicy", with: "securityContext: {supplementalGroupsPolicy: Strict}", seen: "runtime/cri TestRefusedFields"},
 	{path: "securityContext.fsGroup", with: "securityContext: {fsGroup: 12345}", by: "volumemanager", seen: "volumemanager/plugins/configmap TestGroupMayRead, runtime/cri TestSecurityArrives",
-		note: "process: accepted if equal to the agent's"},
+		note: "process: accepted if equal to the agent's, or, with namespaces of an agent that is not root, to runAsGroup of all containers"},
 	{path: "securityContext.fsGroupChangePolicy", with: "securityContext: {fsGroupChangePolicy: OnRootMismatch}", by: "volumemanager",
 		seen: "volumemanager/plugins/internal/ownership TestOnRootMismatch"},
 	{path: "securityContext.seLinuxChangePolicy", with: "securityContext: {seLinuxChangePolicy: Recursive}", cri: always, by: byNobody,

@@ -81,6 +81,12 @@ type Registrar interface {
 	Unregister(uid types.UID)
 }
 
+// GroupMapper is an optional interface of a runtime whose containers see other groups than the host.
+// FSGroup returns the group of a pod's volumes on the host, nil for none.
+type GroupMapper interface {
+	FSGroup(pod *v1.Pod) *int64
+}
+
 // Volumes provides the volumes of a node's pods. It implements podsync.Volumes.
 type Volumes struct {
 	*volumemanager.Manager
@@ -110,7 +116,12 @@ func New(h *feature.Host, o Options) (*Volumes, error) {
 	if o.Attachments != nil {
 		node = o.Attachments
 	}
+	var group func(*v1.Pod) *int64
+	if m, ok := h.Runtime.(GroupMapper); ok {
+		group = m.FSGroup
+	}
 	v.Manager, err = volumemanager.New(volumemanager.Options{
+		FSGroup:  group,
 		Node:     node,
 		Root:     h.Root,
 		Plugins:  v.plugins,

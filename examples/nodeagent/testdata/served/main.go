@@ -38,6 +38,11 @@ func main() {
 		err := os.WriteFile(filepath.Join(folder, "written"), []byte("by the container"), 0o600)
 		fmt.Println("write", folder, err)
 	}
+	for _, folder := range strings.Fields(os.Getenv("GROUP")) {
+		if info, err := os.Stat(folder); err == nil {
+			fmt.Println("group", folder, info.Sys().(*syscall.Stat_t).Gid, info.Mode()&os.ModeSetgid != 0)
+		}
+	}
 	stop := make(chan os.Signal, 1)
 	signal.Notify(stop, syscall.SIGTERM)
 	for _, port := range strings.Fields(os.Getenv("LISTEN")) {
