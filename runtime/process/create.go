@@ -81,34 +81,13 @@ func (r *Runtime) create(ctx context.Context, s *sandbox, spec runtime.Container
 	rec.Cgroup = r.limits(key, spec)
 	rec.Sandbox = &s.rec
 	rec.MaxLogSize, rec.MaxLogFiles = r.maxLogSize, r.maxLogFiles
-	rec.CreatedAt = after(time.Now(), r.newestContainer(s))
+	rec.CreatedAt = after(time.Now(), s.newest())
 	if rec.LogPath != "" {
 		if err := os.MkdirAll(filepath.Dir(rec.LogPath), 0o755); err != nil {
 			return containerKey{}, fmt.Errorf("log directory: %w", err)
 		}
 	}
 	return key, place(s.dir, key.base(), func(dir *os.Root) error { return furnish(dir, rec) })
-}
-
-// newestContainer returns the creation time of the pod's newest container.
-func (r *Runtime) newestContainer(s *sandbox) time.Time {
-	var newest time.Time
-	sandboxes, _ := r.sandboxes(s.key.uid) // an unreadable sandbox has no time
-	for _, sk := range sandboxes {
-		other, err := r.openSandbox(sk.id())
-		if err != nil {
-			continue
-		}
-		keys, _ := other.containers()
-		for _, key := range keys {
-			spec, err := record.Read[record.Spec](other.dir, filepath.Join(key.base(), record.SpecFile))
-			if err == nil && spec.CreatedAt.After(newest) {
-				newest = spec.CreatedAt
-			}
-		}
-		other.close()
-	}
-	return newest
 }
 
 // furnish fills a container's folder.

@@ -3,10 +3,10 @@
 package process_test
 
 import (
+	"encoding/json"
 	"io/fs"
 	"os"
 	"path/filepath"
-	"strings"
 	"testing"
 	"time"
 
@@ -227,23 +227,39 @@ func TestNoDescriptorIsLeaked(t *testing.T) {
 }
 
 func TestNewestFirstThoughTheClockIsSetBack(t *testing.T) {
-	e := newEnv(t)
-	pod := e.pod("true")
-	sandbox := e.sandbox(pod)
-	first := e.create(pod, sandbox, 0)
-	// Both were made in a distant future, as a clock without a battery has it.
-	year := time.Now().UTC().Format("2006")
-	for _, file := range []string{"spec.json", "../sandbox.json"} {
-		path := filepath.Join(e.folder(first), file)
-		raw, err := os.ReadFile(path)
-		require.NoError(t, err)
-		require.NoError(t, os.WriteFile(path, []byte(strings.Replace(string(raw), `"createdAt":"`+year, `"createdAt":"2999`, 1)), 0o600))
+	// The records were written in a distant future, as a clock without a battery has it.
+	for name, files := range map[string][]string{
+		"set back after the container":                      {"spec.json", "../sandbox.json"},
+		"set forward between the sandbox and the container": {"spec.json"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			e := newEnv(t)
+			pod := e.pod("true")
+			sandbox := e.sandbox(pod)
+			first := e.create(pod, sandbox, 0)
+			for _, file := range files {
+				path := filepath.Join(e.folder(first), file)
+				raw, err := os.ReadFile(path)
+				require.NoError(t, err)
+				var rec map[string]any
+				require.NoError(t, json.Unmarshal(raw, &rec))
+				rec["createdAt"] = "2999-01-01T00:00:00Z"
+				raw, err = json.Marshal(rec)
+				require.NoError(t, err)
+				require.NoError(t, os.WriteFile(path, raw, 0o600))
+			}
+			second := e.create(pod, sandbox, 1)
+			newer := e.sandbox(pod)
+			third := e.create(pod, newer, 2)
+			st, err := e.rt.PodStatus(t.Context(), pod.UID)
+			require.NoError(t, err)
+			require.Equal(t, 2999, st.Containers[0].CreatedAt.Year())
+			ids := make([]runtime.ContainerID, 0, 3)
+			for _, c := range st.Containers {
+				ids = append(ids, c.ID)
+			}
+			assert.Equal(t, []runtime.ContainerID{third, second, first}, ids)
+			assert.Equal(t, []runtime.SandboxID{newer, sandbox}, []runtime.SandboxID{st.Sandboxes[0].ID, st.Sandboxes[1].ID})
+		})
 	}
-	second := e.create(pod, sandbox, 1)
-	newer := e.sandbox(pod)
-	st, err := e.rt.PodStatus(t.Context(), pod.UID)
-	require.NoError(t, err)
-	require.Equal(t, 2999, st.Containers[0].CreatedAt.Year())
-	assert.Equal(t, []runtime.ContainerID{second, first}, []runtime.ContainerID{st.Containers[0].ID, st.Containers[1].ID})
-	assert.Equal(t, []runtime.SandboxID{newer, sandbox}, []runtime.SandboxID{st.Sandboxes[0].ID, st.Sandboxes[1].ID})
 }

@@ -49,7 +49,7 @@ func (r *Runtime) RunSandbox(ctx context.Context, spec runtime.SandboxSpec) (run
 	rec := record.Sandbox{
 		UID: string(spec.UID), Namespace: spec.Namespace, Name: spec.Name,
 		Hostname: spec.Hostname, HostNetwork: spec.HostNetwork, BootID: boot,
-		CreatedAt: after(time.Now(), r.newestSandbox(spec.UID)),
+		CreatedAt: after(time.Now(), r.newest(spec.UID)),
 	}
 	if err := r.placeSandbox(key, rec); err != nil {
 		return "", fmt.Errorf("sandbox of pod %s: %w", spec.UID, err)
@@ -92,16 +92,30 @@ func (r *Runtime) placeSandbox(key sandboxKey, rec record.Sandbox) error {
 	})
 }
 
-// newestSandbox returns the creation time of the pod's newest sandbox.
-func (r *Runtime) newestSandbox(uid types.UID) time.Time {
+// newest returns the creation time of the pod's newest sandbox or container.
+func (r *Runtime) newest(uid types.UID) time.Time {
 	var newest time.Time
 	keys, _ := r.sandboxes(uid) // an unreadable sandbox has no time
 	for _, key := range keys {
 		if s, err := r.openSandbox(key.id()); err == nil {
-			if s.rec.CreatedAt.After(newest) {
-				newest = s.rec.CreatedAt
+			if t := s.newest(); t.After(newest) {
+				newest = t
 			}
 			s.close()
+		}
+	}
+	return newest
+}
+
+// newest returns the creation time of the newest container of the sandbox, or of the sandbox. A sandbox is
+// newer than all containers of earlier sandboxes.
+func (s *sandbox) newest() time.Time {
+	newest := s.rec.CreatedAt
+	keys, _ := s.containers() // an unreadable container has no time
+	for _, key := range keys {
+		spec, err := record.Read[record.Spec](s.dir, filepath.Join(key.base(), record.SpecFile))
+		if err == nil && spec.CreatedAt.After(newest) {
+			newest = spec.CreatedAt
 		}
 	}
 	return newest
