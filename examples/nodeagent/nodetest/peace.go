@@ -366,14 +366,21 @@ func (p *peace) restartsInLife(uid types.UID, life int) {
 				continue
 			}
 			late += soon + hooksTime(pod)
-			if p.agentBetween(1, due+late) {
-				late += mounted - due + mountedLate // the next agent sets up volumes again
-			}
 			if p.goesOn[tenant{uid, life}] || p.takenOver(uid, life) {
 				late += 5 * time.Minute // the back-off of the earlier life applies
 			}
-			if r.started == forever || r.cannotStart || hookFailed(c) {
+			again := r.started == forever || r.cannotStart || hookFailed(c)
+			if again {
 				late = longer(p.lacks(c), due, late+retried) // the next tries may miss a supply
+			}
+			if p.agentBetween(1, due+late) {
+				late += mounted - due + mountedLate // the next agent sets up volumes again
+			}
+			if p.unmounted(pod, due+late) {
+				late = longer(p.volumesLacking(pod), due, late) // an outage may begin after the end
+			}
+			if again {
+				late = longer(p.lacks(c), due, late) // and so may the tries after the volumes
 			}
 			free := p.imageAt(uid, c.Name, due+late) == r.image && !p.sidecarFell(uid, life, pod, due+late)
 			switch {

@@ -146,11 +146,13 @@ func (p *peace) readRuns() {
 }
 
 // splitLife ends a life and begins another at an exit with a rule that restarts all containers of
-// the pod. It reports whether there was a further such exit.
+// the pod. It reports whether there was a further such exit. An instance of an earlier manifest counts if
+// another agent has adopted the instance before its exit, see takenOver.
 func (p *peace) splitLife() bool {
 	for _, r := range p.runs {
 		s, life := p.spanAt(r.uid, r.exited)
-		if r.exited == forever || life < 0 || r.exited == s.from || r.exited >= s.to || r.created < s.from || !restartsAll(p.manifest(r.uid, r.exited), r) ||
+		adopted := !p.goesOn[tenant{r.uid, life}] && p.agentBetween(s.from, r.exited)
+		if r.exited == forever || life < 0 || r.exited == s.from || r.exited >= s.to || r.created < s.from && !adopted || !restartsAll(p.manifest(r.uid, r.exited), r) ||
 			r.exited >= p.deadlineOf(r.uid, life) {
 			continue
 		}
