@@ -85,3 +85,23 @@ func TestObserveAdoptsWhatRanBefore(t *testing.T) {
 		assert.True(t, ready)
 	})
 }
+
+// An instance without an ID is ignored: its container is not probed, and has no results.
+func TestInstancesWithoutAnIDAreIgnored(t *testing.T) {
+	attempts := atomic.Int32{}
+	handler := prober.HandlerFunc(func(context.Context, prober.Target) (prober.Outcome, error) {
+		attempts.Add(1)
+		return prober.Outcome{Verdict: prober.VerdictSuccess}, nil
+	})
+	inBubble(t, prober.Options{Handler: handler}, func(t *testing.T, p *prober.Prober, _ func()) {
+		pod, _ := observed(time.Now())
+		p.Start(pod, "c", now(""))
+		time.Sleep(time.Minute)
+		_, known := p.Ready("")
+		assert.False(t, known)
+		assert.Zero(t, attempts.Load())
+		p.Start(pod, "c", now("fake://1"))
+		time.Sleep(time.Minute)
+		assert.Positive(t, attempts.Load())
+	})
+}

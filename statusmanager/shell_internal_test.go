@@ -142,3 +142,46 @@ func TestDraftsLeaveTheStatus(t *testing.T) {
 	}
 	assert.Equal(t, before, status)
 }
+
+// The caller of TerminatePod says that no container is left. A container that the last status calls running does
+// not keep the pod from its deletion.
+func TestFinishedPodsRunNothing(t *testing.T) {
+	m, err := New(Options{})
+	require.NoError(t, err)
+	running := &v1.PodStatus{ContainerStatuses: []v1.ContainerStatus{{Name: "a", State: v1.ContainerState{Running: &v1.ContainerStateRunning{}}}}}
+	assert.True(t, m.facts("a", &record{status: running}).mayRun)
+	assert.False(t, m.facts("a", &record{status: running, finished: true}).mayRun)
+}
+
+// After a PATCH without an answer, the server may have the status or not, until a PATCH succeeds. A failed GET
+// says nothing about that.
+func TestFailedGetsLeaveTheDoubt(t *testing.T) {
+	m, err := New(Options{})
+	require.NoError(t, err)
+	e := &entry{uid: "a"}
+	for _, c := range []struct {
+		request Request
+		doubt   bool
+	}{{RequestGet, false}, {RequestPatch, true}, {RequestGet, true}} {
+		m.fail(e, &step{request: c.request}, verdictFailed, 0, time.Now())
+		assert.Equal(t, c.doubt, e.remote.doubt, c.request)
+	}
+}
+
+// A pod whose delay has become void is queued, and no longer delayed.
+func TestQueuedPodsAreNotDelayed(t *testing.T) {
+	m, err := New(Options{Patcher: struct{ Patcher }{}})
+	require.NoError(t, err)
+	pod := &v1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "web", UID: "a"}}
+	e := m.revive("a", nil)
+	e.record.pod, e.record.status = pod, &v1.PodStatus{}
+	e.budget.news()
+	e.notUntil = time.Now().Add(time.Hour)
+	m.schedule(e)
+	assert.Equal(t, 1, m.Stats().Delayed)
+	e.notUntil = time.Time{}
+	m.schedule(e)
+	stats := m.Stats()
+	assert.Zero(t, stats.Delayed)
+	assert.Equal(t, 1, stats.Queued[e.class()])
+}
