@@ -118,7 +118,7 @@ func TestLeftoversOfTheRuntimeAreCollectedSoon(t *testing.T) {
 		n.Settle()
 		rt.mu.Lock()
 		defer rt.mu.Unlock()
-		require.Equal(t, []time.Duration{time.Second, 3 * time.Second, 7 * time.Second}, rt.collected)
+		require.Equal(t, []time.Duration{3 * time.Second, 9 * time.Second}, rt.collected)
 		rt.mu.Unlock()
 		time.Sleep(time.Hour)
 		n.Settle()
