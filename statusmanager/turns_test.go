@@ -102,7 +102,7 @@ func TestRefusedStatusIsSentAgainAfterAMinute(t *testing.T) {
 func TestEndWithoutANewStatusDeletesAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := newNode(t, statustest.Options{}, statusmanager.Options{})
-		pod := n.server.Create(testPod("a"))
+		n.server.Create(testPod("a"))
 		pod, err := n.server.Delete("a")
 		require.NoError(t, err)
 		main := exited("main", 0)
