@@ -15,6 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/keelson-dev/keelson/volumemanager"
 	"github.com/keelson-dev/keelson/volumemanager/volumetest"
@@ -92,6 +93,24 @@ func TestPluginIsToldThePodsOwners(t *testing.T) {
 		assert.Nil(s, m.FSUser)
 		assert.Nil(s, m.FSGroup)
 		assert.Nil(s, m.ChangePolicy)
+	})
+}
+
+// A backend whose containers see other groups names the group on the host, also for a pod without a
+// securityContext, and can leave an fsGroup out.
+func TestTheCallerMapsTheGroupOfAPod(t *testing.T) {
+	host := map[types.UID]*int64{"mapped": new(int64(1000)), "plain": new(int64(1001)), "left out": nil}
+	playRecorded(t, volumetest.Options{}, func(o *volumemanager.Options) {
+		o.FSGroup = func(pod *v1.Pod) *int64 { return host[pod.UID] }
+	}, func(s *stage, r *recorder) {
+		for _, uid := range []types.UID{"mapped", "plain", "left out"} {
+			pod := podWith(uid, "v")
+			if uid != "plain" {
+				pod.Spec.SecurityContext = &v1.PodSecurityContext{FSGroup: new(int64(472))}
+			}
+			require.NoError(s, s.mount(pod))
+			assert.Equal(s, host[uid], r.setUp[len(r.setUp)-1].FSGroup, uid)
+		}
 	})
 }
 
