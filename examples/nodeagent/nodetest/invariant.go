@@ -208,24 +208,28 @@ func (c *checker) agentBetween(from, to time.Duration) bool {
 }
 
 // wasBlind reports whether the agent at the time at had only received errors for its reads of the
-// pod.
-func (c *checker) wasBlind(uid types.UID, at time.Duration) (blind bool) {
+// pod, or still waited for one of its first reads: a later List, as that of the collection of garbage,
+// shows nothing to the worker of the pod.
+func (c *checker) wasBlind(uid types.UID, at time.Duration) bool {
 	began := time.Duration(0)
 	for _, m := range c.h.Marks {
 		if m.Kind == MarkAgentStarted && m.At <= at {
 			began = m.At
 		}
 	}
+	var failed, saw bool
 	for _, e := range c.h.Calls {
 		switch {
 		case e.Op != fake.OpList && (e.Op != fake.OpPodStatus || e.UID != uid), e.At < began, e.At > at:
+		case e.At == began && (e.UnderWay || e.At+e.Took > at):
+			return true
 		case e.Err == nil && e.DoneAt <= at:
-			return false
+			saw = true
 		default:
-			blind = true
+			failed = true
 		}
 	}
-	return blind
+	return failed && !saw
 }
 
 // overlaps checks pods with the same name. World.NoOverlap checks instances of a pod.
