@@ -94,16 +94,14 @@ func (m *Manager) reconsider(e *entry) {
 		return
 	}
 	m.mu.Lock()
-	r, uid := e.record, e.uid
-	skip := e.removed || e.busy || e.status == nil
+	r := e.record
 	if e.busy {
 		e.again = true
-	}
-	m.mu.Unlock()
-	if skip {
+		m.mu.Unlock()
 		return
 	}
-	s, err := r.next(m.facts(uid, &r), time.Now())
+	m.mu.Unlock()
+	s, err := r.next(m.facts(e.uid, &r), time.Now())
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	switch {

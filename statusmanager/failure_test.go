@@ -42,6 +42,7 @@ func TestJudge(t *testing.T) {
 		{"too many", apierrors.NewTooManyRequests("later", 3), verdictBusy, 3 * time.Second},
 		{"too many, from a proxy", generic(http.StatusTooManyRequests, 2), verdictBusy, 2 * time.Second},
 		{"invalid", apierrors.NewInvalid(schema.GroupKind{Kind: "Pod"}, "a", nil), verdictRejected, 0},
+		{"invalid, without details", &apierrors.StatusError{ErrStatus: metav1.Status{Code: http.StatusUnprocessableEntity}}, verdictRejected, 0},
 		{"another pod, as 1.36 says it", anotherUID, verdictConflict, 0},
 		{"forbidden because of the UID", &apierrors.StatusError{ErrStatus: metav1.Status{Code: http.StatusForbidden, Details: &metav1.StatusDetails{
 			Causes: []metav1.StatusCause{{Field: "metadata.uid"}},

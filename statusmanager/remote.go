@@ -27,7 +27,8 @@ type remote struct {
 	manifest string
 	// deleting: the pod has a deletion timestamp. A deletion timestamp is never removed.
 	deleting bool
-	// doubt: a request may have been carried out, and may change the server's status still.
+	// doubt: a request may have been carried out, and may change the server's status still. In a
+	// remote without a ref, the request is of an earlier record of the pod.
 	doubt bool
 	// gone: the server had no such pod at goneSince.
 	gone bool
@@ -84,7 +85,7 @@ func normalized(pod *v1.Pod, spec *v1.PodSpec) *v1.PodStatus {
 // shows is like after, with the normalised status of pod as an argument.
 func (r remote) shows(pod *v1.Pod, status *v1.PodStatus) remote {
 	if r.ref.UID != pod.UID {
-		r = remote{replaced: r.replaced}
+		r = remote{replaced: r.replaced, doubt: r.doubt && r.ref.UID == ""}
 	}
 	if len(r.refused) > 0 && r.status != nil && !Equal(r.status, status) {
 		r.refused = nil // another writer is active, so the server may now store a refused patch

@@ -57,7 +57,7 @@ func (m *Manager) close() {
 // loop starts requests until ctx ends or, once the Manager is closed, no work is left.
 func (m *Manager) loop(ctx, requests context.Context, flights *sync.WaitGroup) {
 	resync := time.Now().Add(resyncInterval)
-	timer := time.NewTimer(0)
+	timer := time.NewTimer(resyncInterval)
 	for ctx.Err() == nil {
 		if !time.Now().Before(resync) {
 			m.Resync()

@@ -218,3 +218,28 @@ func TestChangesAfterTheEndHaveABudget(t *testing.T) {
 		assert.LessOrEqual(t, len(n.server.Journal()), 5+5+10)
 	})
 }
+
+// A pod is forgotten while a PATCH is in flight, and returns with the status that the server had before. The
+// PATCH may be carried out later, so the status is sent although the known object has it.
+func TestRequestForAForgottenPodIsOverwritten(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		server := newServer(t, statustest.Options{Latency: time.Second})
+		m := newManager(t, statusmanager.Options{Patcher: patchOnly{server}})
+		start(t, m)
+		pod := server.Create(testPod("a"))
+		first := status(v1.PodRunning, waiting("main", "first"))
+		_, err := m.SetPodStatus(pod, first)
+		require.NoError(t, err)
+		require.NoError(t, m.WaitSynced(t.Context(), "a"))
+		_, err = m.SetPodStatus(pod, status(v1.PodRunning, waiting("main", "second")))
+		require.NoError(t, err)
+		before := server.Get("a")
+		time.Sleep(time.Second / 2)
+		m.RemoveOrphanedStatuses(func(types.UID) bool { return false })
+		m.Observed(before)
+		_, err = m.SetPodStatus(pod, first)
+		require.NoError(t, err)
+		time.Sleep(time.Minute)
+		assert.Equal(t, "first", server.Get("a").Status.ContainerStatuses[0].State.Waiting.Reason)
+	})
+}
