@@ -66,3 +66,39 @@ func TestUpstreamRunEndsDuringABackoff(t *testing.T) {
 		require.ErrorIs(s, wait(), volumemanager.ErrStopped)
 	})
 }
+
+// An operation without an end counts in the limit for a second.
+func TestOperationsThatHangGiveTheirSlotsBack(t *testing.T) {
+	behave := func(c volumetest.Call) volumetest.Behaviour {
+		if c.PodUID == "a" && c.Op == volumetest.OpSetUp {
+			return volumetest.Behaviour{Delay: time.Minute}
+		}
+		return volumetest.Behaviour{}
+	}
+	narrow := func(o *volumemanager.Options) { o.SetLimits(volumemanager.Limits{Parallel: 1}) }
+	play(t, volumetest.Options{Behave: behave}, narrow, func(s *stage) {
+		wait := background(func() error { return s.mount(podWith("a", "v")) })
+		synctest.Wait()
+		began := time.Now()
+		require.NoError(s, s.mount(podWith("b", "v")))
+		assert.Equal(s, time.Second, time.Since(began))
+		require.NoError(s, wait())
+	})
+}
+
+// Without Run, Reconcile does all that is due: it mounts all volumes of all pods.
+func TestReconcileDoesAllThatIsDue(t *testing.T) {
+	root := memoryDir(t)
+	synctest.Test(t, func(t *testing.T) {
+		s := newStage(t, root, volumetest.Options{}, nil)
+		var waits []func() error
+		for _, uid := range []types.UID{"a", "b"} {
+			waits = append(waits, background(func() error { return s.mount(podWith(uid, "v", "w")) }))
+		}
+		synctest.Wait()
+		require.NoError(t, s.manager.Reconcile(t.Context()))
+		for _, wait := range waits {
+			require.NoError(t, wait())
+		}
+	})
+}

@@ -178,8 +178,7 @@ func (r *remover) enter(name string) fs.FileInfo {
 	if !info.IsDir() {
 		return info
 	}
-	device, err := deviceOf(info)
-	if err != nil || device != r.device {
+	if device, _ := deviceOf(info); device != r.device { // no error: that of the root was found
 		r.left = append(r.left, name+" (another file system)")
 		return nil
 	}

@@ -74,10 +74,8 @@ func (m *Manager) findDevices() error {
 			continue
 		}
 		v := m.volume(v1.UniqueVolumeName(record.Volume), plugin, record.Spec)
-		if v.device == StateNotMounted {
-			v.device, v.found = StateUncertain, true
-			v.staged, v.deviceDir, v.devicePath = true, record.DeviceDir, record.DevicePath
-		}
+		v.device, v.found = StateUncertain, true // no operation has begun
+		v.staged, v.deviceDir, v.devicePath = true, record.DeviceDir, record.DevicePath
 	}
 	return err
 }

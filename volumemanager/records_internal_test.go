@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"syscall"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -24,6 +25,9 @@ func TestRecordsOnAFailingDisk(t *testing.T) {
 	assert.Error(t, err)
 	assert.Error(t, below.removeDevice("v"))
 
+	_, err = below.read("record.json")
+	assert.ErrorIs(t, err, syscall.ENOTDIR)
+
 	records := recordFiles{root: t.TempDir()}
 	_, err = records.placeOf("uid", "no-such-record.json")
 	assert.ErrorIs(t, err, fs.ErrNotExist)
@@ -39,6 +43,8 @@ func TestRecordsOnAFailingDisk(t *testing.T) {
 	defer root.Close()
 	require.NoError(t, os.Remove(folder))
 	assert.Error(t, replace(root, "record.json", []byte("new")), "the folder is gone")
+	_, err = openOrMake(root, "pods")
+	assert.ErrorIs(t, err, fs.ErrNotExist)
 }
 
 // A device record that cannot be read as a record is an error with its name, and no volume.

@@ -61,7 +61,7 @@ func TestRemoverLeavesFiles(t *testing.T) {
 		files  fate
 		text   string
 		remain bool
-	}{{fateKeep, "", true}, {fateRemove, "", false}, {fateRemove, "text", true}} {
+	}{{fateKeep, "", true}, {fateRemove, "", false}, {fateRemove, "t", true}} {
 		dir := t.TempDir()
 		require.NoError(t, os.WriteFile(filepath.Join(dir, "file"), []byte(c.text), 0o600))
 		root, err := os.OpenRoot(dir)

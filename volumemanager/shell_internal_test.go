@@ -6,6 +6,8 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"reflect"
+	"slices"
 	"strconv"
 	"testing"
 	"time"
@@ -69,4 +71,50 @@ func TestListOfAFolder(t *testing.T) {
 		require.NoError(t, err)
 		assert.Empty(t, names, dir)
 	}
+}
+
+// A snapshot has all that is known of a volume and its pods: no field stays zero.
+func TestSnapshotHasAllFields(t *testing.T) {
+	m, err := New(Options{Root: "/r"})
+	require.NoError(t, err)
+	failed := failure{count: 2, until: time.Now(), err: errors.New("busy")}
+	m.mu.volumes["v"] = &volume{
+		name: "v", plugin: inert{}, attachable: true, attached: true, reported: true, device: StateMounted, deviceDir: "/d", failure: failed,
+		rows: []*row{{
+			place: Place{PodUID: "uid", Inner: "inner"}, outer: []string{"outer"}, desire: DesireMounted, state: StateMounted,
+			found: true, mounted: Mounted{Path: "/p"}, failure: failed,
+		}},
+	}
+	s := m.Snapshot()
+	require.Len(t, s.Volumes, 1)
+	require.Len(t, s.Volumes[0].Pods, 1)
+	for _, value := range []reflect.Value{reflect.ValueOf(s.Volumes[0]), reflect.ValueOf(s.Volumes[0].Pods[0])} {
+		for i := range value.NumField() {
+			assert.False(t, value.Field(i).IsZero(), value.Type().Field(i).Name)
+		}
+	}
+}
+
+// An attachable volume is forgotten together with another volume: the volumes in use have changed.
+func TestForgottenVolumesInUse(t *testing.T) {
+	changes := 0
+	m, err := New(Options{Root: "/r", Hooks: Hooks{InUseChanged: func() { changes++ }}})
+	require.NoError(t, err)
+	for _, attachable := range [][]bool{{false}, {true}, {true, false}, {false, true}} {
+		changes = 0
+		m.mu.Lock()
+		for _, a := range attachable {
+			m.forget(&volume{attachable: a})
+		}
+		m.unlock()
+		assert.Equal(t, slices.Contains(attachable, true), changes == 1, attachable)
+	}
+}
+
+// An agent whose plugin stages no more volumes may find a staged volume: staging fails for good.
+func TestPluginThatStagesNoMore(t *testing.T) {
+	err := executor{}.mountDevice(t.Context(), &operation{plugin: named{}})
+	require.ErrorContains(t, err, "the plugin stages no volumes")
+	require.ErrorIs(t, err, ErrTerminal)
+	require.ErrorContains(t, executor{}.unmountDevice(t.Context(), &operation{plugin: named{}}), "the plugin stages no volumes")
 }
