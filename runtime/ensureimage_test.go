@@ -201,3 +201,17 @@ func TestUpstream123631ImageThatIsLostIsPulledAgain(t *testing.T) {
 		})
 	}
 }
+
+// A call whose context ends during the pull returns the cause, which is no failure of the image.
+func TestEnsureImageReturnsTheCauseOfItsContext(t *testing.T) {
+	inBubble(t, func(n *node) {
+		n.withImages(runtime.Options{})
+		cause := errors.New("the volume is no longer needed")
+		ctx, cancel := context.WithCancelCause(n.Context())
+		time.AfterFunc(time.Second/2, func() { cancel(cause) })
+		began := time.Now()
+		_, err := n.manager.EnsureImage(ctx, runtime.ImageRequest{Pod: newPod(), Image: "tools"})
+		require.Equal(n, cause, err)
+		require.Equal(n, time.Second/2, time.Since(began))
+	})
+}

@@ -135,8 +135,8 @@ func newPullBackoff() *pullBackoff {
 func (b *pullBackoff) wait(uid types.UID, image string, now time.Time) (time.Time, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	f, ok := b.mu.byPod[uid][image]
-	if at := f.at.Add(f.delay); ok && at.After(now) {
+	f := b.mu.byPod[uid][image]
+	if at := f.at.Add(f.delay); at.After(now) {
 		return at, f.err
 	}
 	return time.Time{}, nil

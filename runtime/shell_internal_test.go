@@ -10,6 +10,7 @@ import (
 	"net"
 	"net/http"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/assert"
@@ -96,4 +97,32 @@ func TestInstanceStatesTellSandboxes(t *testing.T) {
 	}
 	assert.Equal(t, []instanceState{{"s", StateRunning}}, of(true))
 	assert.Equal(t, []instanceState{{"s", StateExited}}, of(false))
+}
+
+// A sidecar is stopped after the regular containers and the sidecars behind it. It does not wait for an init
+// container without a restart policy, and no other container waits.
+func TestPrerequisitesOfAStop(t *testing.T) {
+	always := v1.ContainerRestartPolicyAlways
+	pod := &v1.Pod{Spec: v1.PodSpec{
+		InitContainers: []v1.Container{{Name: "s1", RestartPolicy: &always}, {Name: "init"}, {Name: "s2", RestartPolicy: &always}, {Name: "last"}},
+		Containers:     []v1.Container{{Name: "a"}, {Name: "b"}},
+	}}
+	for name, want := range map[string][]string{"s1": {"a", "b", "s2"}, "s2": {"a", "b"}, "init": nil, "last": nil, "a": nil, "unknown": nil} {
+		assert.Equal(t, want, prerequisites(pod, name), name)
+	}
+}
+
+// An instance that never ran does not end, and an instance that has ended keeps its end.
+func TestEndedInstances(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		before := time.Now().Add(-time.Minute)
+		for state, want := range map[State]ContainerStatus{
+			StateCreated: {State: StateCreated, FinishedAt: before},
+			StateExited:  {State: StateExited, FinishedAt: before},
+			StateRunning: {State: StateExited, FinishedAt: time.Now()},
+			StateUnknown: {State: StateExited, FinishedAt: time.Now()},
+		} {
+			assert.Equal(t, want, ended(ContainerStatus{State: state, FinishedAt: before}), "%v", state)
+		}
+	})
 }

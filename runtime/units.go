@@ -105,10 +105,10 @@ func (c *crew) attend(ctx context.Context) {
 		select {
 		case u := <-c.ended:
 			c.end(u)
-			look = time.After(c.next())
+			look = time.After(lookDelay)
 		case <-c.pass.req.Changed:
 			c.look(ctx)
-			look = time.After(c.next())
+			look = time.After(lookDelay)
 		case <-look:
 			c.look(ctx)
 			if at := c.earliest(); !at.IsZero() {
@@ -136,14 +136,6 @@ func (c *crew) end(u *unit) {
 		}
 	}
 	c.done = append(c.done, u)
-}
-
-// next returns the delay before the next look.
-func (c *crew) next() time.Duration {
-	if at := c.earliest(); !at.IsZero() {
-		return min(max(time.Until(at), 0), lookDelay)
-	}
-	return lookDelay
 }
 
 func (c *crew) earliest() time.Time {
