@@ -109,11 +109,11 @@
 //	        pid.json                 boot ID; PID and start time of shim and main process;
 //	                                 after the end also a copy of exit.json
 //	        exit.json                exit code, reason, message, time
-//	        end, end.copy            exit code and time, written by a shim that has ended in a nap
+//	        end                      exit code and time, written by a shim that has ended in a nap
 //	        exec                     exists if Exec was used
 //	        over/                    mount points in folders of the system
-//	        shim.log                 stderr of the shim: empty, or the log's errors;
-//	                                 locked while a shim runs or starts
+//	        shim.log                 stderr of the shim: empty, or the log's errors; after a nap
+//	                                 a copy of end; locked while a shim runs or starts
 //	        work/                    the working folder
 //
 // An ID holds the same facts as the folder's name, so that a broken record does not hide which

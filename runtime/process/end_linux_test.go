@@ -93,7 +93,7 @@ func TestEndAsleepWithMessage(t *testing.T) {
 
 // TestDamagedEnd: no single damage to the records of a shim that has ended asleep changes the exit code.
 func TestDamagedEnd(t *testing.T) {
-	for _, file := range []string{record.EndFile, record.EndCopyFile, record.ExitFile, record.ReservedFile} {
+	for _, file := range []string{record.EndFile, record.LockFile, record.ExitFile, record.ReservedFile} {
 		for how, damage := range damages {
 			t.Run(file+"/"+how, func(t *testing.T) {
 				t.Parallel()
@@ -119,10 +119,12 @@ func TestDamagedEnd(t *testing.T) {
 func TestForgedEnd(t *testing.T) {
 	for _, forge := range []string{
 		`echo '{"code":0,"reason":"Completed","finishedAt":"2026-01-01T00:00:00Z"}' >../exit.json; exit 7`,
-		`cp /proc/self/stat ../end; cp ../end ../end.copy; exit 7`,
-		`mkdir -p ../end/x ../end.copy/x ../exit.json/x ../.exit.json.tmp/x; exit 7`,
-		`rm -f ../.exit.json.tmp; mkfifo ../.exit.json.tmp ../end.copy; exit 7`,
+		`cp /proc/self/stat ../end; cp ../end ../shim.log; exit 7`,
+		`rm ../shim.log; mkdir -p ../end/x ../shim.log/x ../exit.json/x ../.exit.json.tmp/x; exit 7`,
+		`rm -f ../.exit.json.tmp ../shim.log; mkfifo ../.exit.json.tmp ../shim.log; exit 7`,
+		`rm -f ../.exit.json.tmp; mkfifo ../end; exit 7`,
 		`rm -f ../.exit.json.tmp; ln -s /dev/null ../.exit.json.tmp; exit 7`,
+		`rm -f ../.exit.json.tmp; ln -s /dev/null ../end; exit 7`,
 	} {
 		e := newEnv(t)
 		pod := e.pod(forge)

@@ -235,7 +235,7 @@ func (r *Runtime) conclude(ctx context.Context, in *instance) error {
 		exit.Message = "the machine was restarted while the container ran"
 	case verdictForgotten:
 		exit.Message = "the record of how the container ended cannot be read"
-		for _, name := range []string{record.ExitFile, record.EndFile, record.EndCopyFile} {
+		for _, name := range []string{record.ExitFile, record.EndFile} {
 			if err := tree.RemoveAll(in.dir, name); err != nil {
 				return err
 			}

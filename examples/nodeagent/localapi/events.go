@@ -4,6 +4,7 @@ package localapi
 
 import (
 	"fmt"
+	"hash/maphash"
 	"slices"
 	"sync"
 	"time"
@@ -20,13 +21,28 @@ import (
 type EventLog struct {
 	mu struct {
 		sync.Mutex
-		events  []*v1.Event // ordered by LastTimestamp
+		events  []logged // ordered by LastTimestamp
 		count   int
 		changed func()
 	}
 }
 
 const maxEvents, eventLife = 1000, time.Hour
+
+// logged is an event and the hash of what makes two events equal, because most events are compared with
+// all others.
+type logged struct {
+	hash  uint64
+	event *v1.Event
+}
+
+// eventKey has what is equal in a repeated event.
+type eventKey struct {
+	about                 v1.ObjectReference
+	kind, reason, message string
+}
+
+var hashSeed = maphash.MakeSeed()
 
 // Event records an event about an object reference. Other objects are ignored.
 func (l *EventLog) Event(about runtime.Object, eventType, reason, message string) {
@@ -48,11 +64,13 @@ func (l *EventLog) addLocked(about v1.ObjectReference, eventType, reason, messag
 		InvolvedObject: about, Type: eventType, Reason: reason, Message: message,
 		FirstTimestamp: now, Source: v1.EventSource{Component: "nodeagent"}, ReportingController: "nodeagent",
 	}
-	same := func(o *v1.Event) bool {
-		return o.InvolvedObject.UID == about.UID && o.InvolvedObject == about && o.Type == eventType && o.Reason == reason && o.Message == message
+	key := eventKey{about, eventType, reason, message}
+	hash := maphash.Comparable(hashSeed, key)
+	same := func(o logged) bool {
+		return o.hash == hash && key == eventKey{o.event.InvolvedObject, o.event.Type, o.event.Reason, o.event.Message}
 	}
 	if i := slices.IndexFunc(l.mu.events, same); i >= 0 {
-		repeated := *l.mu.events[i] // events of earlier lists do not change
+		repeated := *l.mu.events[i].event // events of earlier lists do not change
 		e = &repeated
 		l.mu.events = slices.Delete(l.mu.events, i, i+1)
 	} else {
@@ -66,7 +84,7 @@ func (l *EventLog) addLocked(about v1.ObjectReference, eventType, reason, messag
 	}
 	e.Count++
 	e.LastTimestamp = now
-	l.mu.events = append(l.mu.events, e)
+	l.mu.events = append(l.mu.events, logged{hash, e})
 	if len(l.mu.events) > maxEvents {
 		l.mu.events = slices.Delete(l.mu.events, 0, len(l.mu.events)-maxEvents)
 	}
@@ -77,9 +95,9 @@ func (l *EventLog) list() (all []*v1.Event) {
 	old := time.Now().Add(-eventLife)
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.mu.events = slices.DeleteFunc(l.mu.events, func(e *v1.Event) bool { return e.LastTimestamp.Time.Before(old) })
+	l.mu.events = slices.DeleteFunc(l.mu.events, func(e logged) bool { return e.event.LastTimestamp.Time.Before(old) })
 	for _, e := range l.mu.events {
-		clone := *e
+		clone := *e.event
 		all = append(all, &clone)
 	}
 	return all

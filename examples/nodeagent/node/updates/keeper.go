@@ -242,14 +242,23 @@ func (k *keeper) takeDirty(now time.Time) (units []*managed) {
 	dirty, all, requests := k.dirty, k.all, k.requests
 	k.dirty, k.all, k.requests = map[unitID]bool{}, false, false
 	u.mu.Unlock()
+	take := func(m *managed) {
+		m.again = time.Time{}
+		units = append(units, m)
+	}
 	for id, m := range k.units {
 		if requests {
 			m.pick = k.store.request(id)
 		}
 		due := !m.again.IsZero() && !m.again.After(now)
-		if m.dirty || all || requests || due || dirty[id] {
-			m.again = time.Time{}
-			units = append(units, m)
+		if m.dirty || all || requests || due {
+			take(m)
+			delete(dirty, id)
+		}
+	}
+	for id := range dirty {
+		if m := k.units[id]; m != nil {
+			take(m)
 		}
 	}
 	slices.SortFunc(units, func(a, b *managed) int { return compareID(a.id, b.id) })

@@ -25,26 +25,22 @@ const (
 	infoSize = 128
 )
 
-// ReadEnd reads the End in a container's folder, or its copy. Every error is fs.ErrNotExist or a
-// *CorruptError.
-func ReadEnd(dir *os.Root) (End, error) {
-	end, err := readEnd(dir, EndFile)
-	if err != nil {
-		if spare, spareErr := readEnd(dir, EndCopyFile); spareErr == nil {
-			return spare, nil
-		}
-	}
-	return end, err
-}
-
-func readEnd(dir *os.Root, name string) (end End, err error) {
-	raw, err := load(dir, name)
+// ReadEnd reads the End in a container's folder, or its copy in the file of the lock. Every error is
+// fs.ErrNotExist or a *CorruptError.
+func ReadEnd(dir *os.Root) (end End, err error) {
+	raw, err := load(dir, EndFile)
 	if err == nil {
-		if end, err = ParseEnd(raw); err != nil {
-			err = corrupt(dir, name, err)
+		if end, err = ParseEnd(raw); err == nil {
+			return end, nil
+		}
+		err = corrupt(dir, EndFile, err)
+	}
+	if spare, spareErr := load(dir, LockFile); spareErr == nil && len(spare) >= EndSize {
+		if end, spareErr = ParseEnd(spare[:EndSize]); spareErr == nil {
+			return end, nil
 		}
 	}
-	return end, err
+	return End{}, err
 }
 
 // ParseEnd returns the End in the bytes that a shim has written. The layout is that of processors with

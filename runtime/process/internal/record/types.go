@@ -24,8 +24,7 @@ const (
 	ProcessFile = "pid.json"  // Process, written by the shim
 	ExitFile    = "exit.json" // Exit, written last by the shim, or by an agent that found the shim dead
 	EndFile     = "end"       // End, written last by a shim that dozes, in the place of an Exit
-	EndCopyFile = "end.copy"  // a copy of EndFile, for a damaged one
-	LockFile    = "shim.log"  // stderr of the shim, empty unless it crashed; locked by the agent during the start of the shim, then by the shim
+	LockFile    = "shim.log"  // stderr of a shim that crashed, or a copy of EndFile; locked by the agent during the start of the shim, then by the shim
 	ExecFile    = "exec"      // exists if Exec was used
 	WorkDir     = "work"      // the container's working folder
 	OverDir     = "over"      // folders with mount points, laid over folders of the system
