@@ -52,7 +52,6 @@ func (p *Prober) close() {
 // schedule starts attempts when due. Only schedule starts goroutines for attempts.
 func (p *Prober) schedule(ctx context.Context) {
 	timer := time.NewTimer(longest)
-	defer timer.Stop()
 	for ctx.Err() == nil {
 		timer.Reset(p.dispatch(ctx, time.Now()))
 		select {

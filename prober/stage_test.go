@@ -132,8 +132,10 @@ func (s *stage) Event(object apiruntime.Object, eventType, reason, message strin
 			pod := s.pods[ref.UID]
 			require.Equal(s.t, pod.Name, ref.Name)
 			s.note(subjectOf("", kind), rankEvent, "  event %s %s %s: %s", eventType, ref.FieldPath, reason, message)
+			return
 		}
 	}
+	s.t.Errorf("the event of no probe: %s %s: %s", eventType, reason, message)
 }
 
 func (s *stage) updated(u prober.Update) {

@@ -110,3 +110,39 @@ func TestASetterIsNotCalledWithoutAChange(t *testing.T) {
 		assert.Equal(t, 1, c.set)
 	})
 }
+
+// A status that the server confirms to a Setter but does not store is not sent again as a patch.
+func TestARefusedSetIsNotPatched(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		server := newServer(t, statustest.Options{})
+		c := &refusing{Client: server.NewClient(0), server: server}
+		m := newManager(t, statusmanager.Options{Patcher: c})
+		start(t, m)
+		pod := server.Create(testPod("a"))
+		m.Observed(pod)
+		_, err := m.SetPodStatus(pod, status(v1.PodRunning, running("main")))
+		require.NoError(t, err)
+		time.Sleep(10 * time.Minute)
+		synctest.Wait()
+		assert.Equal(t, [2]int{1, 0}, [2]int{c.set, c.patched})
+	})
+}
+
+// refusing confirms each status and stores none.
+type refusing struct {
+	*statustest.Client
+	server       *statustest.Server
+	set, patched int
+}
+
+// SetStatus implements statusmanager.Setter.
+func (c *refusing) SetStatus(_ context.Context, ref statusmanager.PodRef, _ statusmanager.Patch) (*v1.Pod, error) {
+	c.set++
+	return c.server.Get(ref.UID), nil
+}
+
+// PatchStatus implements statusmanager.Patcher.
+func (c *refusing) PatchStatus(_ context.Context, ref statusmanager.PodRef, _ []byte) (*v1.Pod, error) {
+	c.patched++
+	return c.server.Get(ref.UID), nil
+}

@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -241,5 +242,32 @@ func TestRequestForAForgottenPodIsOverwritten(t *testing.T) {
 		require.NoError(t, err)
 		time.Sleep(time.Minute)
 		assert.Equal(t, "first", server.Get("a").Status.ContainerStatuses[0].State.Waiting.Reason)
+	})
+}
+
+// The end of a pod is told at once when its last container has ended, also if another writer has just used up the
+// requests without an interval.
+func TestHeldEndIsToldAtOnceAfterReverts(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var ended atomic.Bool
+		n := newNode(t, statustest.Options{}, statusmanager.Options{
+			Safety: statusmanager.SafetyFunc(func(types.UID) bool { return !ended.Load() }),
+		})
+		pod := n.server.Create(testPod("a"))
+		n.set(pod, status(v1.PodFailed, exited("main", 1)))
+		settle()
+		require.NotEqual(t, v1.PodFailed, n.api("a").Phase)
+		for range 7 {
+			time.Sleep(15 * time.Second)
+			_, err := n.server.Change("a", func(p *v1.Pod) { p.Status.ContainerStatuses = nil })
+			require.NoError(t, err)
+			settle()
+			require.NotEmpty(t, n.api("a").ContainerStatuses)
+		}
+		ended.Store(true)
+		_, err := n.server.Change("a", func(p *v1.Pod) { p.Labels = map[string]string{"a": "b"} })
+		require.NoError(t, err)
+		settle()
+		assert.Equal(t, v1.PodFailed, n.api("a").Phase)
 	})
 }
