@@ -9,6 +9,7 @@ import (
 
 	"go.uber.org/zap"
 
+	"github.com/keelson-dev/keelson/internal/bigstack"
 	"github.com/keelson-dev/keelson/internal/lifecycle"
 )
 
@@ -64,7 +65,10 @@ func (w *Workers) dispatch(e *entry) {
 	w.disarm(e)
 	e.driven = true
 	drive := w.mu.drive
-	w.pending.Go(func() { drive(e) })
+	w.pending.Go(func() {
+		bigstack.Grow()
+		drive(e)
+	})
 }
 
 // drive makes the calls of e until no call is due. drive owns the calls of e; only one drive runs

@@ -8,6 +8,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/keelson-dev/keelson/internal/bigstack"
 	"github.com/keelson-dev/keelson/internal/lifecycle"
 )
 
@@ -85,7 +86,10 @@ func (m *Manager) dispatch(requests context.Context, flights *sync.WaitGroup) (n
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	for e := m.take(); e != nil; e = m.take() {
-		flights.Go(func() { m.fly(requests, e) })
+		flights.Go(func() {
+			bigstack.Grow()
+			m.fly(requests, e)
+		})
 	}
 	next, _ = m.mu.delays.next()
 	idle := m.mu.lanes.busy() == 0 && len(m.mu.delays.heap) == 0 // a free worker takes what waits

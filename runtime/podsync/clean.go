@@ -15,6 +15,7 @@ import (
 
 	"go.uber.org/zap"
 
+	"github.com/keelson-dev/keelson/internal/bigstack"
 	"github.com/keelson-dev/keelson/internal/failurelog"
 	"github.com/keelson-dev/keelson/internal/podfacts"
 	"github.com/keelson-dev/keelson/runtime"
@@ -64,6 +65,7 @@ func (p *Pods) removeGone(ctx context.Context, workers Workers, removals *sync.W
 		case <-p.gone.Signal():
 			for _, uid := range p.gone.Take() {
 				removals.Go(func() {
+					bigstack.Grow()
 					if !p.remove(ctx, workers, uid) {
 						p.cleaning.Notify()
 					}
