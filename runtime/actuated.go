@@ -23,7 +23,7 @@ const (
 //     both it has no value, and is set again.
 func atFirstSight(pod *v1.Pod, c *v1.Container, st *ContainerStatus) demand {
 	wanted := wantedBy(pod, c)
-	base, recorded := givenTo(st)
+	base, recorded := givenTo(st, wanted)
 	if !recorded && st.Resources != nil {
 		base = wanted
 	}

@@ -66,17 +66,20 @@ func TestAtFirstSight(t *testing.T) {
 
 func TestResourcesOnRecord(t *testing.T) {
 	for _, d := range []demand{{}, {1, 2, 3, 4}, {100, 0, mebi, 0}, {0, 1500, 0, 3 * mebi}} {
-		got, ok := givenTo(&ContainerStatus{Annotations: map[string]string{annotationResources: d.record()}})
+		got, ok := givenTo(&ContainerStatus{Annotations: map[string]string{annotationResources: d.record()}}, demand{})
 		require.True(t, ok)
 		require.Equal(t, d, got)
+		text, err := json.Marshal(d.requirements())
+		require.NoError(t, err)
+		require.Equal(t, string(text), d.record())
 	}
 	assert.Equal(t, `{"limits":{"cpu":"200m","memory":"2Mi"},"requests":{"cpu":"100m","memory":"1Mi"}}`,
 		demand{100, 200, mebi, 2 * mebi}.record())
 	for _, damaged := range []string{"", "{", `"x"`, `{"limits":{"cpu":"x"}}`, `[]`} {
-		_, ok := givenTo(&ContainerStatus{Annotations: map[string]string{annotationResources: damaged}})
+		_, ok := givenTo(&ContainerStatus{Annotations: map[string]string{annotationResources: damaged}}, demand{})
 		assert.False(t, ok, damaged)
 	}
-	_, ok := givenTo(&ContainerStatus{})
+	_, ok := givenTo(&ContainerStatus{}, demand{})
 	assert.False(t, ok)
 }
 
@@ -84,12 +87,12 @@ func TestResourcesOnRecord(t *testing.T) {
 func FuzzResourcesOnRecord(f *testing.F) {
 	f.Add(`{"limits":{"cpu":"200m","memory":"2Mi"},"requests":{"cpu":"-1","memory":"1e30"}}`)
 	f.Fuzz(func(t *testing.T, text string) {
-		d, ok := givenTo(&ContainerStatus{Annotations: map[string]string{annotationResources: text}})
+		d, ok := givenTo(&ContainerStatus{Annotations: map[string]string{annotationResources: text}}, demand{})
 		if !ok {
 			return
 		}
 		require.GreaterOrEqual(t, min(d.cpuLimit, d.cpuRequest, d.memoryLimit, d.memoryRequest), int64(0))
-		again, ok := givenTo(&ContainerStatus{Annotations: map[string]string{annotationResources: d.record()}})
+		again, ok := givenTo(&ContainerStatus{Annotations: map[string]string{annotationResources: d.record()}}, demand{})
 		require.True(t, ok)
 		require.Equal(t, d, again)
 	})

@@ -4,6 +4,7 @@ package runtime
 
 import (
 	"encoding/json"
+	"strings"
 
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
@@ -87,16 +88,33 @@ func resourceList(cpu, memory int64) v1.ResourceList {
 
 // record returns d in the form of annotationResources.
 func (d demand) record() string {
-	text, _ := json.Marshal(d.requirements()) // quantities always have a JSON form
-	return string(text)
+	lists := make([]string, 0, 2)
+	add := func(name string, cpu, memory int64) {
+		values := make([]string, 0, 2)
+		if cpu != 0 {
+			values = append(values, `"cpu":"`+resource.NewMilliQuantity(cpu, resource.DecimalSI).String()+`"`)
+		}
+		if memory != 0 {
+			values = append(values, `"memory":"`+resource.NewQuantity(memory, resource.BinarySI).String()+`"`)
+		}
+		if len(values) > 0 {
+			lists = append(lists, `"`+name+`":{`+strings.Join(values, ",")+`}`)
+		}
+	}
+	add("limits", d.cpuLimit, d.memoryLimit)
+	add("requests", d.cpuRequest, d.memoryRequest)
+	return "{" + strings.Join(lists, ",") + "}"
 }
 
-// givenTo returns the resources of c at its creation. The second result is false for a missing or
-// damaged record.
-func givenTo(c *ContainerStatus) (demand, bool) {
+// givenTo returns the resources of c at its creation, which usually are wanted. The second result is
+// false for a missing or damaged record.
+func givenTo(c *ContainerStatus, wanted demand) (demand, bool) {
 	text, ok := c.Annotations[annotationResources]
-	if !ok {
+	switch {
+	case !ok:
 		return demand{}, false
+	case text == wanted.record():
+		return wanted, true
 	}
 	var r v1.ResourceRequirements
 	if json.Unmarshal([]byte(text), &r) != nil {

@@ -75,7 +75,26 @@ func (m *Manager) stopPod(ctx context.Context, pod *v1.Pod, req *KillRequest) Re
 // killAll kills the running containers, then stops the ready sandboxes. After a failed kill the
 // sandbox is stopped, too, because its end may still end the container.
 func (m *Manager) killAll(ctx context.Context, pod *v1.Pod, status *PodStatus, grace *time.Duration) []Step {
-	running := status.Running()
+	var all steps
+	if running := status.Running(); len(running) > 0 {
+		all.list = m.killContainers(ctx, pod, status, running, grace)
+	}
+	for i := range status.Sandboxes {
+		s := &status.Sandboxes[i]
+		if !s.Ready || ctx.Err() != nil {
+			continue
+		}
+		if err := gone(m.rt.StopSandbox(ctx, s.ID)); err != nil {
+			all.fail(ctx, &StepError{Action: killPodSandbox, Target: string(s.ID), Reason: errKillPodSandbox, Cause: err})
+			continue
+		}
+		all.done(killPodSandbox, string(s.ID))
+	}
+	return all.list
+}
+
+// killContainers kills running containers of a pod, all at the same time but for the order of turns.
+func (m *Manager) killContainers(ctx context.Context, pod *v1.Pod, status *PodStatus, running []*ContainerStatus, grace *time.Duration) (list []Step) {
 	turns := newTurns(pod, running)
 	collected := make([]steps, len(running))
 	var wg sync.WaitGroup
@@ -92,22 +111,10 @@ func (m *Manager) killAll(ctx context.Context, pod *v1.Pod, status *PodStatus, g
 		})
 	}
 	wg.Wait()
-	var all steps
 	for i := range collected {
-		all.list = append(all.list, collected[i].list...)
+		list = append(list, collected[i].list...)
 	}
-	for i := range status.Sandboxes {
-		s := &status.Sandboxes[i]
-		if !s.Ready || ctx.Err() != nil {
-			continue
-		}
-		if err := gone(m.rt.StopSandbox(ctx, s.ID)); err != nil {
-			all.fail(ctx, &StepError{Action: killPodSandbox, Target: string(s.ID), Reason: errKillPodSandbox, Cause: err})
-			continue
-		}
-		all.done(killPodSandbox, string(s.ID))
-	}
-	return all.list
+	return list
 }
 
 // kill is a container to stop.

@@ -217,6 +217,7 @@ func skipsBackoff(u *unit, previous *ContainerStatus, pod *v1.Pod, c *v1.Contain
 	if previous == nil {
 		return false
 	}
-	given, ok := givenTo(previous)
-	return ok && given != wantedBy(pod, c)
+	wanted := wantedBy(pod, c)
+	given, ok := givenTo(previous, wanted)
+	return ok && given != wanted
 }

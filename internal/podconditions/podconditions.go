@@ -50,12 +50,13 @@ func ContainersReady(spec *v1.PodSpec, status *v1.PodStatus) v1.PodCondition {
 	for i := range spec.Containers {
 		check(spec.Containers[i].Name, status.ContainerStatuses)
 	}
-	switch message := listed("unknown status", unknown, "unready status", unready); {
+	switch {
 	case status.Phase == v1.PodSucceeded && len(unknown) == 0:
 		return False(v1.ContainersReady, ReasonPodCompleted, "")
 	case status.Phase == v1.PodFailed:
 		return False(v1.ContainersReady, ReasonPodFailed, "")
-	case message != "":
+	}
+	if message := listed("unknown status", unknown, "unready status", unready); message != "" {
 		return False(v1.ContainersReady, ReasonContainersNotReady, message)
 	}
 	return v1.PodCondition{Type: v1.ContainersReady, Status: v1.ConditionTrue}
@@ -148,10 +149,10 @@ func False(t v1.PodConditionType, reason, message string) v1.PodCondition {
 func listed(first string, a []string, second string, b []string) string {
 	var parts []string
 	if len(a) > 0 {
-		parts = append(parts, fmt.Sprintf("containers with %s: %v", first, a))
+		parts = append(parts, "containers with "+first+": ["+strings.Join(a, " ")+"]")
 	}
 	if len(b) > 0 {
-		parts = append(parts, fmt.Sprintf("containers with %s: %v", second, b))
+		parts = append(parts, "containers with "+second+": ["+strings.Join(b, " ")+"]")
 	}
 	return strings.Join(parts, ", ")
 }

@@ -31,6 +31,9 @@ func scaled(q resource.Quantity, digits int64) int64 {
 	if n, whole := q.AsInt64(); whole && fits(n) {
 		return n * powers[digits]
 	}
+	if n := q.MilliValue(); digits == 3 && fits(n) && q.Cmp(*resource.NewMilliQuantity(n, q.Format)) == 0 {
+		return n // whole thousandths, without a decimal number in memory
+	}
 	d := q.AsDec()
 	exponent := digits - int64(d.Scale())
 	if n, ok := d.Unscaled(); ok && fits(n) && 0 <= exponent && exponent < int64(len(powers)) {

@@ -96,12 +96,13 @@ func (s *Slot[T]) All() iter.Seq2[types.UID, T] {
 		value T
 	}
 	filled := s.table.slots[s.index].filled
+	if filled == 0 {
+		return func(func(types.UID, T) bool) {}
+	}
 	values := make([]stored, 0, filled)
-	if filled > 0 {
-		for uid, r := range s.table.records {
-			if p := s.in(r); p != nil {
-				values = append(values, stored{uid, *p})
-			}
+	for uid, r := range s.table.records {
+		if p := s.in(r); p != nil {
+			values = append(values, stored{uid, *p})
 		}
 	}
 	return func(yield func(types.UID, T) bool) {
