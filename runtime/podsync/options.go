@@ -43,8 +43,8 @@ type Volumes interface {
 // Probes. All methods are safe for concurrent use and return without waiting for a probe. id is the
 // text of the runtime.ContainerID of a container instance.
 type Probes interface {
-	// Observe reports the running containers in status, at every sync of a pod that is not
-	// terminating.
+	// Observe reports the running containers in status, at every sync of a pod that has or had probes
+	// and is not terminating.
 	Observe(pod *v1.Pod, status *v1.PodStatus)
 	runtime.Probes
 	// Ready is the result of the readiness probe. known is false before the first result.

@@ -55,6 +55,8 @@ type progress struct {
 	ended *runtime.PodStatus
 	// starts are the recent failures to start containers.
 	starts runtime.StartFailures
+	// probed: the pod has or had probes.
+	probed bool
 	// failures counts the failed calls in a row. complaint is the error text of the last call, ""
 	// after a success.
 	failures  int

@@ -174,6 +174,25 @@ func (p *probes) RemovePod(types.UID)                  { p.removed = true }
 func (p *probes) Dirty() <-chan struct{}               { return p.dirty }
 func (p *probes) Take() []types.UID                    { return []types.UID{"uid-web"} }
 
+// TestPodsWithoutProbesAreNotObserved: Observe is called for a pod that has or had probes.
+func TestPodsWithoutProbesAreNotObserved(t *testing.T) {
+	p := &probes{}
+	play(t, func(o *podsync.Options) { p.dirty, o.Probes = make(chan struct{}, 1), p }, func(n *node) {
+		without := newPod("web", v1.RestartPolicyAlways)
+		n.drive(without, time.Minute)
+		assert.Zero(n, p.observed)
+
+		with := without.DeepCopy()
+		with.Spec.Containers[0].LivenessProbe = &v1.Probe{}
+		n.drive(with, time.Minute)
+		before := p.observed
+		assert.Positive(n, before)
+
+		n.drive(without.DeepCopy(), time.Minute)
+		assert.Greater(n, p.observed, before, "the prober has to end the probes")
+	})
+}
+
 func TestProbesDecide(t *testing.T) {
 	p := &probes{}
 	play(t, func(o *podsync.Options) { p.dirty, o.Probes = make(chan struct{}, 1), p }, func(n *node) {

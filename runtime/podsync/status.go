@@ -98,9 +98,10 @@ func (p *Pods) generate(r *record, pod *v1.Pod, observed *runtime.PodStatus, sta
 	in.Resizing.UnderWay = in.Resizing.UnderWay || now.Resizing || stage == podstatus.StageSync && p.opts.Manager.Resizes(pod, observed)
 	p.applyDeadline(&in)
 	status := podstatus.Generate(in)
-	if probes != nil && stage == podstatus.StageSync {
-		probes.Observe(pod, &status) // also without probes in the spec: an earlier spec may have had probes
-		if hasProbes(pod) {
+	if has := hasProbes(pod); probes != nil && stage == podstatus.StageSync && (has || r.probed) {
+		r.probed = true
+		probes.Observe(pod, &status)
+		if has {
 			status = podstatus.Generate(in)
 		}
 	}
