@@ -31,8 +31,10 @@ func scaled(q resource.Quantity, digits int64) int64 {
 	if n, whole := q.AsInt64(); whole && fits(n) {
 		return n * powers[digits]
 	}
-	if n := q.MilliValue(); digits == 3 && fits(n) && q.Cmp(*resource.NewMilliQuantity(n, q.Format)) == 0 {
-		return n // whole thousandths, without a decimal number in memory
+	if digits == 3 {
+		if n := q.MilliValue(); fits(n) && q.Cmp(*resource.NewMilliQuantity(n, q.Format)) == 0 {
+			return n // whole thousandths, without a decimal number in memory
+		}
 	}
 	d := q.AsDec()
 	exponent := digits - int64(d.Scale())

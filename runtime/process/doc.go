@@ -99,7 +99,7 @@
 // # State
 //
 // Folders are 0700 and files 0600, because the environment may hold secrets. All records are JSON
-// and are replaced atomically.
+// and are replaced atomically, but for end: it is binary and written in place, after its copy.
 //
 //	<root>/<uid>/sandbox-<attempt>-<salt>/
 //	    sandbox.json                 pod, host network, boot ID

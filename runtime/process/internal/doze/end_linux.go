@@ -122,10 +122,10 @@ func (s *ending) reap() {
 	s.Place(alone)
 }
 
-// write writes the record and ends the process. The record survives a crash of the machine like an Exit,
-// with one sync: the file has its name before. A reader that finds the file without its content reads the
-// copy, which the sleeper writes into the file of the lock, because a new file costs more than all other
-// calls on some file systems.
+// write writes the record and ends the process. The file gets its name before its content, so that one sync
+// puts both on the disk: ext4, XFS and btrfs sync a file with its new name. A reader that finds the file
+// without its content reads the copy, which the sleeper writes first. The copy is in the file of the lock,
+// because a new file costs more than all other calls on some file systems.
 func (s *ending) write() {
 	const flags = unix.O_WRONLY | unix.O_CREAT | unix.O_NOFOLLOW | unix.O_NONBLOCK | unix.O_CLOEXEC
 	name, size := s.Text(record.EndFile), tiny.N(record.EndSize)
