@@ -18,6 +18,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/keelson-dev/keelson/runtime/fake"
 	"github.com/keelson-dev/keelson/runtime/podsync"
 )
 
@@ -324,5 +325,50 @@ func TestManyPodsAskForFewLooks(t *testing.T) {
 		v.mu.Lock()
 		defer v.mu.Unlock()
 		assert.Contains(n, v.cleaned, types.UID("left"), "after a second at most")
+	})
+}
+
+// TestRemovalsWaitForStops: of many pods that end at the same time, the remains of 16 are removed at once. A hung
+// removal delays the others by 2 s at most.
+func TestRemovalsWaitForStops(t *testing.T) {
+	play(t, nil, func(n *node) {
+		n.complete = true
+		n.stop()
+		n.start()
+		close(n.synced)
+		var pods []*v1.Pod
+		for i := range 40 {
+			pods = append(pods, newPod(fmt.Sprint(i), v1.RestartPolicyAlways))
+			n.drive(pods[i], time.Second)
+		}
+		slow, err := n.world.Inject(fake.Fault{On: fake.Target{Op: fake.OpRemoveSandbox}, Latency: 1900 * time.Millisecond})
+		require.NoError(n, err)
+		left := func(after time.Duration, want int) {
+			n.Helper()
+			time.Sleep(after)
+			synctest.Wait()
+			assert.Len(n, n.world.Truth(), want)
+		}
+		for _, pod := range pods {
+			n.end(pod, nil)
+		}
+		left(1899*time.Millisecond, 40)
+		left(time.Millisecond, 24)
+		left(1900*time.Millisecond, 8)
+		left(100*time.Millisecond, 0) // patience was over after 2 s
+		slow.Clear()
+
+		for _, pod := range pods {
+			n.drive(pod, time.Second)
+		}
+		for _, pod := range pods[:20] {
+			_, err := n.world.Inject(fake.Fault{On: fake.Target{Op: fake.OpRemoveSandbox, UID: pod.UID}, HangUntilCtx: true})
+			require.NoError(n, err)
+		}
+		for _, pod := range pods {
+			n.end(pod, nil)
+		}
+		left(1999*time.Millisecond, 40)
+		left(time.Millisecond, 20)
 	})
 }
