@@ -15,22 +15,27 @@ import (
 const restAfter = 3 * time.Second
 
 const (
-	leanPercent = 20       // of garbage, relative to the live heap, at a rest
-	workHeap    = 10 << 20 // bytes
+	leanPercent  = 20       // of garbage, relative to the live heap, at a rest
+	burstPercent = 60       // at most, while many pods start or end
+	workHeap     = 10 << 20 // bytes
+	// Of two collections with a shorter pause, the second one is part of a burst.
+	burstPause = 500 * time.Millisecond
 )
 
 // saveMemory trades processor time for memory until the process ends: a heap of more than workHeap is
 // collected early, and at each rest the system gets unused memory back. An agent at work lets a smaller heap
-// grow to workHeap, because it would collect hundreds of times during the start of many pods. With GOGC in
-// the environment, the user has decided, and saveMemory has no effect.
+// grow to workHeap, because it would collect hundreds of times during the start of many pods. A larger heap
+// gets more garbage in a burst. With GOGC in the environment, the user has decided, and saveMemory has no
+// effect.
 func saveMemory() {
 	if os.Getenv("GOGC") != "" {
 		return
 	}
-	r := &rests{after: restAfter, work: func() {
-		live := []gometrics.Sample{{Name: "/gc/heap/live:bytes"}}
-		gometrics.Read(live)
-		debug.SetGCPercent(percentOf(live[0].Value.Uint64()))
+	percent, last := leanPercent, time.Time{}
+	r := &rests{after: restAfter, cycles: collections, work: func() {
+		percent = percentOf(metric("/gc/heap/live:bytes"), percent, time.Since(last))
+		last = time.Now()
+		debug.SetGCPercent(percent)
 	}, rest: func() {
 		debug.SetGCPercent(leanPercent)
 		debug.FreeOSMemory()
@@ -39,24 +44,44 @@ func saveMemory() {
 	r.start()
 }
 
-// percentOf returns the percentage of garbage of an agent at work, whose heap has so many live bytes.
-func percentOf(live uint64) int {
+// collections returns the number of garbage collections that have ended.
+func collections() uint64 { return metric("/gc/cycles/total:gc-cycles") }
+
+// metric returns a number of package runtime/metrics.
+func metric(name string) uint64 {
+	sample := []gometrics.Sample{{Name: name}}
+	gometrics.Read(sample)
+	return sample[0].Value.Uint64()
+}
+
+// percentOf returns the percentage of garbage of an agent at work after a collection that has left so many live
+// bytes. Before is the percentage until now, and pause is the time since the collection before.
+func percentOf(live uint64, before int, pause time.Duration) int {
 	const most = 100 * workHeap / (4 << 20) // the least heap of Go is 4 MiB at 100 percent
-	if live >= workHeap {
-		return leanPercent
+	least := leanPercent
+	if live < workHeap {
+		least = min(most, max(leanPercent, int(100*(workHeap-live)/max(live, 1))))
 	}
-	return min(most, max(leanPercent, int(100*(workHeap-live)/max(live, 1))))
+	switch {
+	case pause < burstPause:
+		return max(least, min(burstPercent, 2*before))
+	case pause < 4*burstPause:
+		return max(least, min(burstPercent, before))
+	}
+	return least
 }
 
 // rests calls work at the start and after each garbage collection, and rest at each rest, which is a time
 // without garbage collection. The collections of rest itself are not work.
 type rests struct {
 	after      time.Duration
+	cycles     func() uint64 // the number of collections until now
 	work, rest func()
 
-	mu    sync.Mutex
-	timer *time.Timer
-	last  time.Time // begin of the last rest
+	mu      sync.Mutex
+	timer   *time.Timer
+	resting bool   // rest is running
+	rested  uint64 // cycles at the end of the last rest
 }
 
 func (r *rests) start() {
@@ -84,15 +109,20 @@ func (r *rests) watch() {
 func (r *rests) collected() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if time.Since(r.last) >= r.after {
+	if !r.resting && r.cycles() > r.rested {
 		r.work()
 		r.timer.Reset(r.after)
 	}
 }
 
 func (r *rests) pause() {
-	r.mu.Lock()
-	r.last = time.Now()
-	r.mu.Unlock()
+	r.setResting(true)
 	r.rest()
+	r.setResting(false)
+}
+
+func (r *rests) setResting(resting bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.resting, r.rested = resting, r.cycles()
 }

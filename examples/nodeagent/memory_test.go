@@ -15,11 +15,17 @@ import (
 func TestRests(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var calls, works atomic.Int32
-		r := &rests{after: 3 * time.Second}
+		var cycles atomic.Uint64
+		r := &rests{after: 3 * time.Second, cycles: cycles.Load}
+		collect := func() {
+			cycles.Add(1)
+			r.collected()
+		}
 		r.work = func() { works.Add(1) }
 		r.rest = func() {
 			calls.Add(1)
-			r.collected() // the call collects garbage, too
+			cycles.Add(2)
+			go r.collected() // the collections of the rest are told later
 		}
 		r.begin()
 		after := func(pause time.Duration, want int32, why string) {
@@ -28,24 +34,26 @@ func TestRests(t *testing.T) {
 			assert.Equal(t, want, calls.Load(), why)
 		}
 		after(2*time.Second, 0, "the start is work")
-		r.collected()
+		collect()
 		after(2*time.Second, 0, "a collection begins a new pause")
 		after(time.Second, 1, "a pause of 3 s is a rest")
 		after(time.Hour, 1, "a rest happens once")
 		assert.EqualValues(t, 2, works.Load(), "the collections of a rest are no work")
 		for range 5 {
-			r.collected()
+			collect()
 			after(time.Second, 1, "work goes on")
 		}
 		assert.EqualValues(t, 7, works.Load())
 		after(2*time.Second, 2, "the work has ended")
+		collect()
+		assert.EqualValues(t, 8, works.Load(), "work may begin at once after a rest")
 	})
 }
 
 // TestRestFollowsACollection uses the garbage collector of Go.
 func TestRestFollowsACollection(t *testing.T) {
-	rested := make(chan struct{}, 100)
-	r := &rests{after: time.Nanosecond, work: func() {}, rest: func() { rested <- struct{}{} }}
+	rested := make(chan struct{}, 1)
+	r := &rests{after: time.Nanosecond, cycles: collections, work: func() {}, rest: func() { tell(rested) }}
 	r.start()
 	<-rested
 	for range 3 {
@@ -54,9 +62,38 @@ func TestRestFollowsACollection(t *testing.T) {
 	}
 }
 
+// TestARestIsNoWork uses the garbage collector of Go.
+func TestARestIsNoWork(t *testing.T) {
+	rested := make(chan struct{}, 1)
+	r := &rests{after: time.Millisecond, cycles: collections, work: func() {}, rest: func() {
+		goruntime.GC()
+		tell(rested)
+	}}
+	r.start()
+	goruntime.GC()
+	<-rested
+	for range 100 { // the garbage collector may run for another reason
+		select {
+		case <-rested:
+			continue
+		case <-time.After(100 * time.Millisecond):
+			return
+		}
+	}
+	t.Error("each rest causes another one")
+}
+
+// tell never waits, because rests never end.
+func tell(to chan<- struct{}) {
+	select {
+	case to <- struct{}{}:
+	default:
+	}
+}
+
 func TestASmallHeapGrowsAtWork(t *testing.T) {
 	for live := uint64(0); live < 64<<20; live += 1 << 19 {
-		percent := uint64(percentOf(live))
+		percent := uint64(percentOf(live, leanPercent, time.Hour))
 		goal := max(live+live*percent/100, 4<<20*percent/100) // as package runtime/debug computes it
 		assert.GreaterOrEqual(t, percent, uint64(leanPercent), "%d", live)
 		assert.LessOrEqual(t, goal, max(workHeap, live+live*leanPercent/100), "%d: more than a heap at work needs", live)
@@ -64,4 +101,19 @@ func TestASmallHeapGrowsAtWork(t *testing.T) {
 			assert.GreaterOrEqual(t, goal, uint64(workHeap)*9/10, "%d: the heap is collected early", live)
 		}
 	}
+}
+
+func TestABurstGetsMoreGarbage(t *testing.T) {
+	const live, often, seldom = 2 * workHeap, burstPause - 1, 4 * burstPause
+	percent := leanPercent
+	for _, want := range []int{40, burstPercent, burstPercent} {
+		percent = percentOf(live, percent, often)
+		assert.Equal(t, want, percent)
+	}
+	assert.Equal(t, percent, percentOf(live, percent, burstPause), "the burst goes on, because of the percentage")
+	assert.Equal(t, leanPercent, percentOf(live, percent, seldom), "the burst is over")
+	assert.Equal(t, burstPercent, percentOf(workHeap*2/3, 80, often), "a small heap, too")
+	small := percentOf(workHeap/4, leanPercent, seldom)
+	assert.Greater(t, small, burstPercent)
+	assert.Equal(t, burstPercent, percentOf(live, small, burstPause), "the heap has grown")
 }
