@@ -37,7 +37,8 @@ const (
 	Write
 	// Chmod gives File the permissions of Mode at once.
 	Chmod
-	// Sync writes the content of File, or the names of a folder, to the disk.
+	// Sync writes the content of File, or the names of a folder, to the disk, and the path of File: its last name
+	// and those of the folders above, as on ext4, xfs and btrfs.
 	Sync
 )
 
@@ -77,10 +78,22 @@ type Node struct {
 
 // Image returns the content of the disk after a power cut following the last of ops.
 func Image(ops []Op, loss Loss, random *rand.Rand) *Node {
-	d := disk{ops: ops, synced: map[ID]int{}, files: map[ID]*file{Root: {mode: fs.ModeDir | 0o755}}, names: map[ID]map[string]ID{}}
+	d := disk{
+		ops: ops, synced: map[ID]int{}, placed: map[ID]int{},
+		files: map[ID]*file{Root: {mode: fs.ModeDir | 0o755}}, names: map[ID]map[string]ID{},
+	}
+	folders := map[ID]ID{}
 	for i, op := range ops {
-		if op.Kind == Sync {
+		switch op.Kind {
+		case Make, Link:
+			folders[op.File] = op.Dir
+		case Rename:
+			folders[op.File] = op.NewDir
+		case Sync:
 			d.synced[op.File] = i
+			for id, ok := op.File, true; ok; id, ok = folders[id] {
+				d.placed[id] = i
+			}
 		}
 	}
 	survives := d.survivors(loss, random)
@@ -94,6 +107,8 @@ type disk struct {
 	ops []Op
 	// synced is when a file or folder was synced for the last time.
 	synced map[ID]int
+	// placed is when the path of a file or folder was synced for the last time.
+	placed map[ID]int
 	files  map[ID]*file
 	names  map[ID]map[string]ID
 }
@@ -145,12 +160,7 @@ func (op Op) inFolder() bool { return op.Kind <= Rename }
 
 // durable reports whether a change of a folder was synced.
 func (d *disk) durable(i int, op Op) bool {
-	at, ok := d.synced[op.Dir]
-	if ok && at > i {
-		return true
-	}
-	at, ok = d.synced[op.NewDir]
-	return op.Kind == Rename && ok && at > i
+	return d.synced[op.Dir] > i || op.Kind == Rename && d.synced[op.NewDir] > i || op.Kind != Unlink && d.placed[op.File] > i
 }
 
 func (d *disk) apply(op Op, survives bool) {

@@ -24,6 +24,7 @@ import (
 	"github.com/keelson-dev/keelson/imagegc/recordfile"
 	"github.com/keelson-dev/keelson/internal/atomicfile"
 	"github.com/keelson-dev/keelson/internal/powercut"
+	"github.com/keelson-dev/keelson/runtime/process"
 )
 
 // writerEnv and racerEnv hold the folder of a traced test binary.
@@ -33,7 +34,8 @@ const (
 )
 
 func TestMain(m *testing.M) {
-	for env, write := range map[string]func(dir string) error{writerEnv: writeVersions, racerEnv: raceForFolders} {
+	process.Main()
+	for env, write := range map[string]func(dir string) error{writerEnv: writeVersions, racerEnv: raceForFolders, enderEnv: runEnders} {
 		if dir := os.Getenv(env); dir != "" {
 			if err := write(dir); err != nil {
 				fmt.Fprintln(os.Stderr, err)

@@ -141,8 +141,8 @@
 // free exactly when both are dead, and then no call can start the container any more. Each call
 // therefore reads exit.json, the lock and pid.json in this order (function judge):
 //
-//	exit.json, and the shim is ending or dead   exited
-//	locked, pid.json with main            running
+//	exit.json, the shim is dead           exited, which a power cut does not undo
+//	locked, pid.json with main            running, also while the shim writes exit.json
 //	locked, no main                       starting: the state settles within milliseconds
 //	free, no pid.json                     created; no call under way can start the container
 //	free, pid.json                        the shim died: the container's processes are killed,
@@ -160,15 +160,16 @@
 //
 //   - The lock is a name in the kernel (an abstract unix socket) beside the lock file.
 //   - A shim is identified by its arguments, which are the same while it dozes: the
-//     container's folder, which the salts make unique. A recorded PID is only a hint for the search. Every signal goes through a
-//     pidfd that was opened before the arguments were compared.
+//     container's folder, which the salts make unique. A recorded PID is only a hint for the search. Every
+//     signal goes through a pidfd that was opened before the arguments were compared.
 //   - The statement is sealed memory with the spec and the processes. The shim holds it
 //     open while the container runs. If a record of a container with a held lock is
 //     missing, broken or contradicts another record, the record is restored from the
 //     statement. Damage to any single record restarts no container. exit.json and
 //     sandbox.json are restored from their copies.
 //   - The shim kills only its unreaped children, because the PID of an unreaped child
-//     cannot be reused. While it dozes, it signals the main process's group by a pidfd. A process that escapes by a double fork becomes a child of the shim.
+//     cannot be reused. While it dozes, it signals the main process's group by a pidfd. A process that
+//     escapes by a double fork becomes a child of the shim.
 //   - The kernel kills the main process when the shim dies (PR_SET_PDEATHSIG). The
 //     container's other processes are found by KEELSON_CONTAINER_ID in the environment.
 //     Sessions that such processes made are killed with all members. Session 0 and the

@@ -160,7 +160,7 @@ func (r *Runtime) look(in *instance, where search) (o observation, f facts, err 
 	}
 	if end != nil {
 		o.exit = ending.Exit(in.dir, &o.spec, *end, "", nil)
-		o.unkept = !f.locked && !f.shim
+		o.unkept = true
 	}
 	if !f.shim && (spec != present || f.exit != present) && in.gone() {
 		// Another call is deleting the records.

@@ -47,17 +47,19 @@ const (
 )
 
 // judge returns the state of a container. judge returns created only if no process of the container
-// runs and no earlier start can make a process. judge returns exited only if no shim has a
-// statement, because a container can forge records.
+// runs and no earlier start can make a process. judge returns exited only if no shim runs, because a
+// container can forge records, and because a shim ends after its record is on the disk.
 func judge(f facts) verdict {
 	ran := f.process != absent
 	switch {
 	case f.stated:
 		return verdictRunning
-	case f.exit == present && (!f.locked || f.shim):
+	case f.exit == present && !f.locked && !f.shim:
 		return verdictExited
+	case f.exit == present && f.shim && f.started:
+		return verdictRunning // until the record is on the disk
 	case f.exit == present:
-		return verdictSettling // until the lock is free
+		return verdictSettling // until the shim has ended
 	case f.rebooted && (ran || f.exit == corrupt):
 		return verdictRebooted
 	case f.rebooted:

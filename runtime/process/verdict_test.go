@@ -28,7 +28,8 @@ func TestJudge(t *testing.T) {
 		{"the shim died", facts{process: present, started: true}, verdictLost},
 		{"the shim died in the middle of a start", facts{process: present}, verdictLost},
 		{"the shim died, pid.json is broken", facts{process: corrupt}, verdictLost},
-		{"exited, the shim leaves", facts{exit: present, locked: true, process: present, started: true, shim: true}, verdictExited},
+		{"exited, the shim leaves", facts{exit: present, locked: true, process: present, started: true, shim: true}, verdictRunning},
+		{"exited, the shim leaves, pid.json is broken", facts{exit: present, locked: true, process: corrupt, shim: true}, verdictSettling},
 		{"exited", facts{exit: present, process: present, started: true}, verdictExited},
 		{"retired", facts{exit: present}, verdictExited},
 		{"exit.json is broken", facts{exit: corrupt, process: present, started: true}, verdictForgotten},
@@ -58,7 +59,7 @@ func TestJudgeNeverSaysCreatedOfWhatMayRun(t *testing.T) {
 						if v := judge(f); v == verdictLost || v == verdictForgotten {
 							assert.False(t, locked || shim, "nobody else may be at work: %+v", f)
 						}
-						assert.Equal(t, exit == present && (shim || !locked), judge(f) == verdictExited, "%+v", f)
+						assert.Equal(t, exit == present && !shim && !locked, judge(f) == verdictExited, "%+v", f)
 						f.stated = true
 						assert.Equal(t, verdictRunning, judge(f), "the shim's word counts: %+v", f)
 					}
