@@ -253,16 +253,19 @@ func (m *Manager) forgetIfEmpty(e *entry) {
 	}
 }
 
-func (m *Manager) uids() []types.UID {
+// any is true.
+func (e *entry) any() bool { return true }
+
+// entries returns the entries for which f returns true. f is called with the lock held.
+func (m *Manager) entries(f func(*entry) bool) (all []*entry) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	uids := make([]types.UID, 0, len(m.mu.entries))
-	for uid, e := range m.mu.entries {
-		if !e.removed {
-			uids = append(uids, uid)
+	for _, e := range m.mu.entries {
+		if !e.removed && f(e) {
+			all = append(all, e)
 		}
 	}
-	return uids
+	return all
 }
 
 func (m *Manager) remove(uid types.UID) {

@@ -265,9 +265,9 @@ func (m *Manager) GetPodStatus(uid types.UID) (v1.PodStatus, bool) {
 // RemoveOrphanedStatuses forgets every pod for which keep returns false, including unwritten
 // statuses. keep is called with the UIDs of pods, static pods and mirror pods, without a lock held.
 func (m *Manager) RemoveOrphanedStatuses(keep func(types.UID) bool) {
-	for _, uid := range m.uids() {
-		if !keep(uid) {
-			m.remove(uid)
+	for _, e := range m.entries((*entry).any) {
+		if !keep(e.uid) {
+			m.remove(e.uid)
 		}
 	}
 	m.mu.Lock()

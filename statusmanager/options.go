@@ -33,9 +33,8 @@ const (
 	// ageing is the time after which a write waiting behind more urgent writes gets a share of the
 	// turns.
 	ageing = 2 * time.Second
-	// resyncInterval is the time between passes over all pods. A pass finds changes without an
-	// event: a pod that is now safe to end, an unobserved change in Pods, a pod that reappeared on
-	// the server.
+	// resyncInterval is the time between passes over the pods that wait for something: a pod that is
+	// now safe to end, or that reappeared on the server.
 	resyncInterval = time.Minute
 )
 
@@ -62,6 +61,11 @@ type Options struct {
 	// Drain is how long Run continues to write due statuses after its context ended, the most
 	// urgent first. Defaults to 0: requests in flight are cancelled.
 	Drain time.Duration
+
+	// Resync is the time between passes over all pods, in whole minutes. A pass finds unobserved
+	// changes in Pods. An owner that passes each object of Pods to Observed can let it be long. Defaults
+	// to one minute.
+	Resync time.Duration
 
 	// Coalesce returns how long a change may be held back, so that the next one can join it; 0 or
 	// less writes the change at once, together with held changes. A hold is never prolonged by
@@ -99,6 +103,12 @@ func (o Options) withDefaults() (Options, error) {
 	}
 	if o.Drain < 0 {
 		return Options{}, fmt.Errorf("statusmanager: Options.Drain is negative: %s", o.Drain)
+	}
+	if o.Resync < 0 {
+		return Options{}, fmt.Errorf("statusmanager: Options.Resync is negative: %s", o.Resync)
+	}
+	if o.Resync == 0 {
+		o.Resync = resyncInterval
 	}
 	if o.Jitter == nil {
 		o.Jitter = retry.AddUpToHalf

@@ -22,6 +22,7 @@ func TestNewNamesTheBadField(t *testing.T) {
 	for field, o := range map[string]statusmanager.Options{
 		"Workers": {Workers: -1},
 		"Drain":   {Drain: -1},
+		"Resync":  {Resync: -1},
 	} {
 		_, err := statusmanager.New(o)
 		assert.ErrorContains(t, err, "Options."+field)

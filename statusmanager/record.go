@@ -211,3 +211,8 @@ func (r *record) spec(object *v1.Pod) *v1.PodSpec {
 
 // dirty reports whether the server is not known to have the agent's last status.
 func (r *record) dirty() bool { return r.acked < r.version }
+
+// unsettled reports whether something may be left to do, although nothing changes in the record.
+func (r *record) unsettled() bool {
+	return r.dirty() || r.held || r.finished || r.remote.gone || r.remote.refusesEnd(r.status)
+}

@@ -55,27 +55,35 @@ func (m *Manager) close() {
 	m.mu.life = lifecycle.Stopped
 }
 
-// loop starts requests until ctx ends or, once the Manager is closed, no work is left.
+// loop starts requests until ctx ends or, once the Manager is closed, no work is left. A timer that waits is
+// replaced, not reset: after a reset the runtime of Go looks through all timers of a bubble of virtual time.
 func (m *Manager) loop(ctx, requests context.Context, flights *sync.WaitGroup) {
-	resync := time.Now().Add(resyncInterval)
-	timer := time.NewTimer(resyncInterval)
+	looked := time.Now()
+	resync := time.NewTicker(resyncInterval)
+	defer resync.Stop()
+	var due time.Time // when again fires, if later than now
+	again := time.AfterFunc(resyncInterval, m.kick)
 	for ctx.Err() == nil {
-		if !time.Now().Before(resync) {
-			m.Resync()
-			resync = time.Now().Add(resyncInterval)
-		}
 		next, over := m.dispatch(requests, flights)
 		if over {
 			return
 		}
-		if next.IsZero() || resync.Before(next) {
-			next = resync
+		if !next.Equal(due) {
+			again.Stop()
+			if due = next; !due.IsZero() {
+				again = time.AfterFunc(time.Until(due), m.kick)
+			}
 		}
-		timer.Reset(time.Until(next))
 		select {
 		case <-ctx.Done():
 		case <-m.wake:
-		case <-timer.C:
+		case now := <-resync.C:
+			if now.Sub(looked) < m.options.Resync-resyncInterval/2 {
+				m.resync((*entry).unsettled)
+				continue
+			}
+			looked = now
+			m.Resync()
 		}
 	}
 }
@@ -186,15 +194,13 @@ func (m *Manager) giveBack(e *entry) {
 }
 
 // Resync checks every pod for changes without an event: a pod that is now safe to end, an
-// unobserved change in Pods, a pod that reappeared on the server. Run calls Resync every minute.
-func (m *Manager) Resync() {
-	for _, uid := range m.uids() {
-		m.mu.Lock()
-		e := m.mu.entries[uid]
-		m.mu.Unlock()
-		if e == nil {
-			continue
-		}
+// unobserved change in Pods, a pod that reappeared on the server. Run calls Resync at each end of
+// Options.Resync, and checks pods that wait for something every minute.
+func (m *Manager) Resync() { m.resync((*entry).any) }
+
+// resync checks the pods for which f returns true. f is called with the lock held.
+func (m *Manager) resync(f func(*entry) bool) {
+	for _, e := range m.entries(f) {
 		if news := m.lookUp(e); m.worthAnotherLook(e, news) {
 			m.reconsider(e)
 		}
@@ -214,5 +220,5 @@ func (m *Manager) worthAnotherLook(e *entry, news bool) bool {
 		e.remote.refused = nil
 		return true
 	}
-	return news || e.dirty() || e.held || e.finished
+	return news || e.unsettled()
 }

@@ -26,7 +26,7 @@ func TestSafety(t *testing.T) {
 			asked.Add(1)
 			return !safe.Load()
 		}
-		n := newNode(t, statustest.Options{}, statusmanager.Options{Safety: statusmanager.SafetyFunc(mayRun)})
+		n := newNode(t, statustest.Options{}, statusmanager.Options{Safety: statusmanager.SafetyFunc(mayRun), Resync: time.Hour})
 		pod := n.server.Create(testPod("a"))
 		n.set(pod, status(v1.PodRunning, running("main")))
 		settle()
@@ -57,7 +57,7 @@ func TestDeletionIsSafe(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var mayRun atomic.Bool
 		n := newNode(t, statustest.Options{}, statusmanager.Options{
-			Safety: statusmanager.SafetyFunc(func(types.UID) bool { return mayRun.Load() }),
+			Safety: statusmanager.SafetyFunc(func(types.UID) bool { return mayRun.Load() }), Resync: time.Hour,
 		})
 		pod := n.server.Create(testPod("a"))
 		n.set(pod, status(v1.PodSucceeded, exited("main", 0)))

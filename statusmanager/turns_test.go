@@ -143,21 +143,41 @@ func TestPodsAreForgottenDuringAResync(t *testing.T) {
 	assert.Zero(t, m.Stats().Pods)
 }
 
-// Without a watch, a change by another writer is found in the cache, and undone within a minute.
+// countingPods counts the look-ups in a cache.
+type countingPods struct {
+	statusmanager.Pods
+	lookUps atomic.Int64
+}
+
+func (c *countingPods) Pod(uid types.UID) (*v1.Pod, bool) {
+	c.lookUps.Add(1)
+	return c.Pods.Pod(uid)
+}
+
+// Without a watch, a change by another writer is found in the cache, and undone within Options.Resync, by
+// default a minute. Before, nothing is looked up.
 func TestResyncFindsChangesInTheCache(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		server := newServer(t, statustest.Options{})
-		m := newManager(t, statusmanager.Options{Patcher: server, Pods: server})
-		start(t, m)
-		pod := server.Create(testPod("a"))
-		_, err := m.SetPodStatus(pod, status(v1.PodRunning, running("main")))
-		require.NoError(t, err)
-		require.NoError(t, m.WaitSynced(t.Context(), "a"))
-		_, err = server.Change("a", func(p *v1.Pod) { p.Status.ContainerStatuses = nil })
-		require.NoError(t, err)
-		time.Sleep(70 * time.Second)
-		assert.NotEmpty(t, server.Get("a").Status.ContainerStatuses)
-	})
+	for option, every := range map[time.Duration]time.Duration{0: time.Minute, 10 * time.Minute: 10 * time.Minute} {
+		t.Run(option.String(), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				server := newServer(t, statustest.Options{})
+				cache := &countingPods{Pods: server}
+				m := newManager(t, statusmanager.Options{Patcher: server, Pods: cache, Resync: option})
+				start(t, m)
+				pod := server.Create(testPod("a"))
+				_, err := m.SetPodStatus(pod, status(v1.PodRunning, running("main")))
+				require.NoError(t, err)
+				require.NoError(t, m.WaitSynced(t.Context(), "a"))
+				_, err = server.Change("a", func(p *v1.Pod) { p.Status.ContainerStatuses = nil })
+				require.NoError(t, err)
+				before := cache.lookUps.Load()
+				time.Sleep(every - time.Second)
+				assert.Equal(t, before, cache.lookUps.Load())
+				time.Sleep(2 * time.Second)
+				assert.NotEmpty(t, server.Get("a").Status.ContainerStatuses)
+			})
+		})
+	}
 }
 
 // A static pod that has ended on the node is not ready, although its phase stays.

@@ -44,6 +44,8 @@ const (
 	drain = time.Second
 	// coalesceInit is how long the status of a step between init containers waits for the next step.
 	coalesceInit = 2 * time.Second
+	// resync is the time between two looks at the pods of the index, which also reach configUpdated.
+	resync = 10 * time.Minute
 )
 
 // New returns the Statuses of a host's pods.
@@ -55,6 +57,7 @@ func New(h *feature.Host, o Options) (*Statuses, error) {
 		Patcher:  o.Patcher,
 		Pods:     apiPods{o.Index},
 		Drain:    drain,
+		Resync:   resync,
 		Coalesce: o.Coalesce,
 		Safety:   statusmanager.SafetyFunc(func(uid types.UID) bool { return h.Workers.CouldHaveRunningContainers(uid) }),
 		Jitter:   h.Jitter,
