@@ -34,7 +34,7 @@ func (r *Runtime) CreateContainer(ctx context.Context, id runtime.SandboxID, spe
 			return fmt.Errorf("create in sandbox %s: %w", id, errNotReady)
 		}
 		c := r.addContainer(s, spec)
-		f.entry.ID = c.id
+		f.made(c.id)
 		out = runtime.ContainerID{Runtime: r.opts.Name, ID: c.id}
 		return nil
 	})

@@ -11,7 +11,7 @@ import (
 
 // flight is a call under way.
 type flight struct {
-	entry *Entry // guarded by World.mu
+	entry *Entry // guarded by World.mu; nil: the journal keeps no entries
 	fault *Injected
 }
 
@@ -36,16 +36,29 @@ func (r *Runtime) do(ctx context.Context, call Call, id, detail string, act func
 }
 
 func (w *World) begin(call Call, id, detail string) flight {
-	e := &Entry{Call: call, ID: id, Detail: detail, UnderWay: true}
+	var f flight
 	w.mu.Lock()
-	e.At = time.Since(w.born)
-	w.mu.journal.add(e)
+	if w.mu.journal.count(call.Op) {
+		f.entry = &Entry{Call: call, ID: id, Detail: detail, UnderWay: true, At: time.Since(w.born)}
+		w.mu.journal.add(f.entry)
+	}
 	w.mu.Unlock()
-	return flight{entry: e, fault: w.strike(call)}
+	f.fault = w.strike(call)
+	return f
+}
+
+// made records the ID of a new object. World.mu is held.
+func (f *flight) made(id string) {
+	if f.entry != nil {
+		f.entry.ID = id
+	}
 }
 
 // note records whether the call took effect, even if the caller never gets the reply.
 func (w *World) note(e *Entry, err error) {
+	if e == nil {
+		return
+	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	e.Done = err == nil
@@ -53,6 +66,9 @@ func (w *World) note(e *Entry, err error) {
 }
 
 func (w *World) end(e *Entry, err error) {
+	if e == nil {
+		return
+	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	e.UnderWay = false

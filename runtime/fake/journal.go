@@ -4,6 +4,7 @@ package fake
 
 import (
 	"fmt"
+	"strconv"
 	"strings"
 	"time"
 
@@ -122,14 +123,22 @@ type journal struct {
 	totals  map[Op]int
 }
 
-func (j *journal) add(e *Entry) {
+// count counts an operation, and reports whether the journal keeps its entry.
+func (j *journal) count(op Op) (kept bool) {
 	if j.totals == nil {
 		j.totals = map[Op]int{}
 	}
-	j.totals[e.Op]++
-	switch {
-	case j.limit < 0:
+	j.totals[op]++
+	if j.limit < 0 {
 		j.dropped++
+		return false
+	}
+	return true
+}
+
+// add adds the entry of a counted operation.
+func (j *journal) add(e *Entry) {
+	switch {
 	case j.limit == 0 || len(j.entries) < j.limit:
 		j.entries = append(j.entries, e)
 	default:
@@ -151,11 +160,11 @@ func (j *journal) all() func(yield func(*Entry) bool) {
 
 // event adds an event to the journal. World.mu is held.
 func (w *World) event(call Call, id, detail string) {
-	if w.mu.journal.limit < 0 {
-		w.mu.journal.add(&Entry{Call: Call{Op: call.Op}})
-		return
+	if w.mu.journal.count(call.Op) {
+		w.mu.journal.add(&Entry{Call: call, At: time.Since(w.born), ID: id, Detail: detail})
 	}
-	w.mu.journal.add(&Entry{Call: call, At: time.Since(w.born), ID: id, Detail: detail})
 }
 
-func exitDetail(code int32, reason string) string { return fmt.Sprintf("code %d (%s)", code, reason) }
+func exitDetail(code int32, reason string) string {
+	return "code " + strconv.Itoa(int(code)) + " (" + reason + ")"
+}

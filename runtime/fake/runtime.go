@@ -81,7 +81,7 @@ func (r *Runtime) RunSandbox(ctx context.Context, spec runtime.SandboxSpec) (run
 		}
 		p.sandboxes = append(p.sandboxes, s)
 		r.mu.sandboxes[s.id] = s
-		f.entry.ID = string(s.id)
+		f.made(string(s.id))
 		id = s.id
 		return nil
 	})

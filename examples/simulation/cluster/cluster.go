@@ -92,8 +92,9 @@ func New(o Options) (*Cluster, error) {
 	return c, nil
 }
 
-// watchHistory is how many changes of each node the default Server keeps.
-const watchHistory = 16
+// watchHistory is how many changes of each node the default Server keeps. A watch ends at times, and the next
+// begins where it ended; changes come rarely in between.
+const watchHistory = 4
 
 // Server returns the API server, or nil with Options.Connect.
 func (c *Cluster) Server() *statustest.Server { return c.opts.Server }

@@ -18,6 +18,7 @@ import (
 	"github.com/keelson-dev/keelson/internal/signal"
 	"github.com/keelson-dev/keelson/podconfig"
 	"github.com/keelson-dev/keelson/podconfig/podwatch"
+	"github.com/keelson-dev/keelson/runtime"
 	"github.com/keelson-dev/keelson/runtime/fake"
 	"github.com/keelson-dev/keelson/statusmanager"
 	"github.com/keelson-dev/keelson/statusmanager/statustest"
@@ -147,6 +148,7 @@ func (n *Node) boot(lock *node.RootLock, stop context.CancelFunc) (*node.Agent, 
 		Cluster: node.Cluster{Patcher: patcher}, HostIPs: n.addresses(),
 		Allocatable: n.object.Status.Allocatable, NodeLabels: n.object.Labels, NodeTaints: n.object.Spec.Taints,
 		Mounter: mount.None{}, OnShutdown: node.KeepPods, Random: random, Events: noEvents{},
+		Generator:           func(g *runtime.DefaultGenerator) runtime.Generator { return logless{g, g, g} },
 		MaxConcurrentStarts: unlimited, MaxConcurrentPulls: unlimited,
 	}
 	if change := n.cluster.opts.Agent; change != nil {
@@ -194,3 +196,10 @@ type noEvents struct{}
 
 // Event implements runtime.EventRecorder.
 func (noEvents) Event(apiruntime.Object, string, string, string) {}
+
+// logless is a generator for containers that write no logs, so that no logs are looked for.
+type logless struct {
+	runtime.Generator
+	runtime.Checker
+	runtime.AddressUser
+}
