@@ -14,6 +14,7 @@ import (
 
 	"k8s.io/client-go/tools/clientcmd"
 
+	"github.com/keelson-dev/keelson/examples/simulation/internal/pace"
 	"github.com/keelson-dev/keelson/examples/simulation/sim"
 	"github.com/keelson-dev/keelson/examples/simulation/sim/agents"
 	"github.com/keelson-dev/keelson/examples/simulation/sim/report"
@@ -110,6 +111,7 @@ func runCommand(ctx context.Context, args []string, stdout, stderr io.Writer) er
 func (in *input) simulate(ctx context.Context, o sim.Options) (*sim.Report, error) {
 	switch in.backend {
 	case "agents":
+		defer pace.Set()()
 		return agents.Run(ctx, o)
 	case "api":
 		config, err := clientcmd.BuildConfigFromFlags("", in.kubeconfig)

@@ -18,6 +18,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 
+	"github.com/keelson-dev/keelson/examples/simulation/internal/pace"
 	"github.com/keelson-dev/keelson/examples/simulation/sim"
 	"github.com/keelson-dev/keelson/examples/simulation/sim/agents"
 	"github.com/keelson-dev/keelson/examples/simulation/sim/kube"
@@ -43,7 +44,7 @@ func processorTime(t *testing.T) time.Duration {
 	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }
 
-// TestCost runs an hour of virtual time: pods of five minutes that arrive during the first 50 minutes,
+// TestCost runs an hour of virtual time, with the settings of the program simulate: pods of five minutes that arrive during the first 50 minutes,
 // or pods that run on. All pods run. TestCost prints processor time, memory, and calls to the runtimes
 // of the nodes.
 func TestCost(t *testing.T) {
@@ -56,6 +57,7 @@ func TestCost(t *testing.T) {
 }
 
 func measure(t *testing.T, work time.Duration) {
+	t.Cleanup(pace.Set())
 	root := t.TempDir()
 	total := *costNodes * *costPods
 	synctest.Test(t, func(t *testing.T) {

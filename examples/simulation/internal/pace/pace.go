@@ -1,0 +1,77 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package pace sets the garbage collection and the number of processors of a program that simulates
+// agents. The settings are those of the whole process, and so only programs and benchmarks use pace.
+package pace
+
+import (
+	"os"
+	goruntime "runtime"
+	"runtime/debug"
+	"runtime/metrics"
+	"sync/atomic"
+)
+
+const (
+	// heap is the size up to which garbage may stay, in bytes.
+	heap = 384 << 20
+	// least is the growth of a larger heap between two collections, in percent.
+	least = 50
+	// most bounds the growth of a small heap, in percent.
+	most = 2000
+)
+
+// Set trades memory for processor time until restore is called. The heap grows to 384 MiB, or by half of
+// what is live, before garbage is collected. The process uses a single processor: most of the time one
+// goroutine of a simulation runs, and a second processor would only look for work. The variables GOGC and
+// GOMAXPROCS of the environment have precedence.
+func Set() (restore func()) {
+	restoreHeap, restoreProcessors := func() {}, func() {}
+	if os.Getenv("GOGC") == "" {
+		restoreHeap = follow()
+	}
+	if os.Getenv("GOMAXPROCS") == "" {
+		before := goruntime.GOMAXPROCS(1)
+		restoreProcessors = func() { goruntime.GOMAXPROCS(before) }
+	}
+	return func() {
+		restoreHeap()
+		restoreProcessors()
+	}
+}
+
+// follow sets the growth of the heap now and after each collection, until restore is called.
+func follow() (restore func()) {
+	before := debug.SetGCPercent(percentOf(live()))
+	var over atomic.Bool
+	watch(&over)
+	return func() {
+		over.Store(true)
+		debug.SetGCPercent(before)
+	}
+}
+
+// watch sets the growth after each collection, which is noticed by an object without a reference.
+func watch(over *atomic.Bool) {
+	goruntime.AddCleanup(new([1]*atomic.Bool), func(over *atomic.Bool) {
+		if !over.Load() {
+			debug.SetGCPercent(percentOf(live()))
+			watch(over)
+		}
+	}, over)
+}
+
+// live returns the size of the heap after the last collection, in bytes.
+func live() uint64 {
+	sample := []metrics.Sample{{Name: "/gc/heap/live:bytes"}}
+	metrics.Read(sample)
+	return sample[0].Value.Uint64()
+}
+
+// percentOf returns the growth of a heap with so many live bytes.
+func percentOf(live uint64) int {
+	if live >= heap {
+		return least
+	}
+	return min(max(int(100*(heap-live)/max(live, 1)), least), most)
+}
