@@ -16,7 +16,7 @@ const restAfter = 3 * time.Second
 
 const (
 	leanPercent  = 20       // of garbage, relative to the live heap, at a rest
-	burstPercent = 60       // at most, while many pods start or end
+	burstPercent = 40       // while many pods start or end
 	workHeap     = 10 << 20 // bytes
 	// Of two collections with a shorter pause, the second one is part of a burst.
 	burstPause = 500 * time.Millisecond
@@ -64,7 +64,7 @@ func percentOf(live uint64, before int, pause time.Duration) int {
 	}
 	switch {
 	case pause < burstPause:
-		return max(least, min(burstPercent, 2*before))
+		return max(least, burstPercent)
 	case pause < 4*burstPause:
 		return max(least, min(burstPercent, before))
 	}

@@ -105,14 +105,11 @@ func TestASmallHeapGrowsAtWork(t *testing.T) {
 
 func TestABurstGetsMoreGarbage(t *testing.T) {
 	const live, often, seldom = 2 * workHeap, burstPause - 1, 4 * burstPause
-	percent := leanPercent
-	for _, want := range []int{40, burstPercent, burstPercent} {
-		percent = percentOf(live, percent, often)
-		assert.Equal(t, want, percent)
-	}
+	percent := percentOf(live, leanPercent, often)
+	assert.Equal(t, burstPercent, percent)
 	assert.Equal(t, percent, percentOf(live, percent, burstPause), "the burst goes on, because of the percentage")
 	assert.Equal(t, leanPercent, percentOf(live, percent, seldom), "the burst is over")
-	assert.Equal(t, burstPercent, percentOf(workHeap*2/3, 80, often), "a small heap, too")
+	assert.Equal(t, burstPercent, percentOf(workHeap*9/10, leanPercent, often), "a small heap, too")
 	small := percentOf(workHeap/4, leanPercent, seldom)
 	assert.Greater(t, small, burstPercent)
 	assert.Equal(t, burstPercent, percentOf(live, small, burstPause), "the heap has grown")
