@@ -105,6 +105,8 @@ func (p *peace) admissions() {
 				p.refusal(who, at, v1.ResourceName(strings.TrimPrefix(reason, reasonOutOf)))
 			case reason == reasonPreempted:
 				p.preemption(who, at)
+			case reason == "" && p.hookCut(who) < forever:
+				p.preemption(who, p.hookCut(who))
 			case reason == reasonPorts:
 				p.portRefusal(who, at)
 			case reason != "" && !slices.Contains(p.impossible(uid, life), reason):
@@ -250,7 +252,7 @@ func (p *peace) leftAt(t tenant) time.Duration {
 		if r.uid == t.uid && r.life == t.life && r.started < forever {
 			at = max(at, r.exited)
 			if ref, ok := runtime.Find(p.lastManifest(t.uid, t.life), r.name); ok && at < forever && len(r.stops) == 0 && !r.cannotStart && away == "" {
-				at = max(at, r.started+afterStart(ref.Container(p.lastManifest(t.uid, t.life))))
+				at = max(at, min(r.started+afterStart(ref.Container(p.lastManifest(t.uid, t.life))), p.hookCut(t)))
 			}
 		}
 	}
@@ -260,6 +262,19 @@ func (p *peace) leftAt(t tenant) time.Duration {
 		}
 	}
 	return at
+}
+
+// hookCut returns the time of the preemption of a life whose containers have ended by themselves while a
+// postStart hook sleeps, or forever. The preemption cuts the hook; only its event tells, because the
+// phase of the pod is terminal and stays.
+func (p *peace) hookCut(t tenant) time.Duration {
+	s, over := p.wanted[t.uid][t.life], p.over(t.uid, t.life, 0)
+	for _, e := range p.h.Events {
+		if e.UID == t.uid && e.Reason == reasonPreempted && e.At >= max(s.from, over) && e.At < s.to {
+			return e.At
+		}
+	}
+	return forever
 }
 
 // others returns the lives with a place at some time, except lives that this life replaces under

@@ -43,6 +43,7 @@ func (p *peace) kept(r *run) {
 	if at, reason := p.turnedAway(r.uid, r.life); reason == reasonPreempted {
 		to = min(to, at) // an evicted pod frees its disk: see podworkers.Workers.ShouldPodContentBeRemoved
 	}
+	to = min(to, p.hookCut(tenant{r.uid, r.life}))
 	hooks := hooksTime(p.lastManifest(r.uid, r.life))
 	ref, known := runtime.Find(p.lastManifest(r.uid, r.life), r.name)
 	keptByHook := known && hookFailed(ref.Container(p.lastManifest(r.uid, r.life))) // a failed start removes no record
