@@ -76,7 +76,7 @@ func (p *peace) number() {
 	for _, r := range p.runs {
 		var s span
 		s, r.life = p.spanAt(r.uid, r.created)
-		stopped := len(r.stops) > 0 && r.stops[0].at == r.created && s.to > r.created+1 && !p.isUnwell(r) // a life that ends at once stops it, too
+		stopped := r.created == s.from && len(r.stops) > 0 && r.stops[0].at == r.created && s.to > r.created+1 && !p.isUnwell(r) // a life that ends at once stops it, too
 		if p.goesOn[tenant{r.uid, r.life}] && (r.created == s.from && r.removed == s.from || stopped || (r.started == forever || r.cannotStart) && p.inTheWay(r, s)) {
 			r.life-- // created a moment before the exit that restarted all containers
 		}
