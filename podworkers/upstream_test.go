@@ -150,6 +150,7 @@ func TestUpstreamWaitingPodShowsItsConfig(t *testing.T) {
 		require.True(t, waiting.Exclusive)
 		require.False(t, waiting.Started)
 		require.Zero(t, waiting.StartedAt)
+		require.Empty(t, w.Retain([]*v1.Pod{a, b, nil}), "a nil pod is not missing")
 	})
 }
 

@@ -196,6 +196,32 @@ func TestLateness(t *testing.T) {
 	})
 }
 
+// TestWaitingProbeTakesTheFirstPlaceThatIsFreed: two attempts hang. The older one loses its place after
+// 1 ms, and the waiting probe begins then, not when the other loses its place too.
+func TestWaitingProbeTakesTheFirstPlaceThatIsFreed(t *testing.T) {
+	h := &probertest.Handler{}
+	h.Set("", "hangs", prober.Liveness, probertest.Behaviour{Takes: 30 * time.Second})
+	var late []time.Duration
+	o := prober.Options{Handler: h, OnAttempt: func(a prober.Attempt) {
+		if a.Target.Container.Name == "c" {
+			late = append(late, a.Lateness())
+		}
+	}}
+	inBubble(t, o, func(t *testing.T, p *prober.Prober, _ func()) {
+		p.Narrow(2, 2)
+		start := func(name, container string) {
+			p.Start(podOf(name, v1.Container{Name: container, LivenessProbe: every(10)}), container, now(name))
+		}
+		start("a", "hangs")
+		time.Sleep(500 * time.Microsecond)
+		start("b", "hangs")
+		start("w", "c")
+		time.Sleep(5 * time.Second)
+		synctest.Wait()
+		assert.Equal(t, []time.Duration{500 * time.Microsecond}, late)
+	})
+}
+
 // TestLog: changed results are logged, with the usual keys and never with the output.
 func TestLog(t *testing.T) {
 	core, logs := observer.New(zapcore.DebugLevel)
