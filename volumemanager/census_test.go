@@ -129,6 +129,11 @@ func TestStagedVolumeWithoutAPlugin(t *testing.T) {
 		s.options.Plugins = []volumemanager.Plugin{folders{}}
 		s.renew()
 		require.ErrorContains(s, s.manager.Reconstruct(s.Context()), `staged volume example.com/fake/pv-c: there is no plugin "example.com/fake"`)
+		left, err := s.manager.Leftovers(s.Context(), nobody)
+		require.NoError(s, err)
+		require.Len(s, left, 1)
+		assert.Equal(s, volumemanager.LeftoverRecord, left[0].Kind)
+		assert.Equal(s, "no staged volume of that record is known", left[0].Why)
 	})
 }
 
@@ -199,6 +204,19 @@ func TestFolderOfVolumesThatCannotBeRead(t *testing.T) {
 		s.files("pods/a/volumes/")
 		require.NoError(t, os.Symlink("/", root+"/pods/a/volumes/x.com~y"))
 		require.ErrorContains(t, s.manager.Reconstruct(t.Context()), "x.com~y")
+
+		s.renew()
+		require.NoError(t, os.Rename(root+"/pods", root+"/was"))
+		require.NoError(t, os.Symlink("/", root+"/pods"))
+		require.ErrorContains(t, s.manager.Reconstruct(t.Context()), "pods", "the folder of all pods")
+		_, err := s.manager.Leftovers(t.Context(), nobody)
+		require.ErrorContains(t, err, "pods")
+
+		s.renew()
+		require.NoError(t, os.Remove(root+"/pods"))
+		s.files("pods/a/")
+		require.NoError(t, os.Symlink("/", root+"/pods/a/volumes"))
+		require.ErrorContains(t, s.manager.Reconstruct(t.Context()), "volumes", "the folder of a pod's volumes")
 	})
 }
 

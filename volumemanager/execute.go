@@ -79,19 +79,11 @@ func (e executor) setUp(ctx context.Context, o *operation) outcome {
 		// The volume is mounted but not ready: it must be torn down.
 		grown.err = Uncertain(grown.err)
 		return grown
-	case out.err != nil && afterMount(o.was(found), found, out.err) == StateNotMounted:
+	case out.err != nil && !found && afterMount(o.state, found, out.err) == StateNotMounted:
 		// Nothing of the volume is left, so the record is not needed.
 		out.err = keepClass(out.err, e.records.removeMount(o.place))
 	}
 	return out
-}
-
-// was returns the state of the volume before the SetUp o.
-func (o *operation) was(found bool) State {
-	if o.state == StateNotMounted && found {
-		return StateUncertain
-	}
-	return o.state
 }
 
 // keepClass joins err to the plugin's error and keeps the plugin's class.

@@ -40,6 +40,26 @@ func TestMountAndUnmount(t *testing.T) {
 	})
 }
 
+// A call waits for all volumes of the pod. A version of the pod without volumes does not, and its earlier volumes are
+// no longer requested.
+func TestWaitForTheLastOfTwoVolumes(t *testing.T) {
+	behave := func(c volumetest.Call) volumetest.Behaviour {
+		if c.Volume == "slow" {
+			return volumetest.Behaviour{Delay: time.Second}
+		}
+		return volumetest.Behaviour{}
+	}
+	play(t, volumetest.Options{Behave: behave}, nil, func(s *stage) {
+		began := time.Now()
+		require.NoError(s, s.mount(podWith("a", "fast", "slow")))
+		assert.Equal(s, time.Second, time.Since(began))
+		require.NoError(s, s.mount(podWith("a")))
+		for _, v := range s.manager.Snapshot().Volumes {
+			assert.Equal(s, volumemanager.DesireKept, v.Pods[0].Desire)
+		}
+	})
+}
+
 func TestPodWithoutVolumesIsReadyAtOnce(t *testing.T) {
 	play(t, volumetest.Options{}, nil, func(s *stage) {
 		pod := podWith("a", "used")
@@ -101,6 +121,22 @@ func TestUnmountErrorNamesWhatIsLeft(t *testing.T) {
 		require.ErrorContains(s, err, "device or resource busy")
 		require.ErrorIs(s, err, context.DeadlineExceeded)
 		require.NoError(s, s.manager.WaitForAllPodsUnmount(s.Context(), "a", "b"))
+	})
+}
+
+// The volumes that stay are told in the order of their names, not of their mounts.
+func TestUnmountErrorIsSorted(t *testing.T) {
+	play(t, volumetest.Options{Behave: failing(volumetest.OpTearDown, 2, errBusy)}, nil, func(s *stage) {
+		for _, names := range [][]string{{"z"}, {"z", "a"}} {
+			require.NoError(s, s.mount(podWith("p", names...)))
+		}
+		ctx, cancel := context.WithTimeout(s.Context(), time.Millisecond)
+		defer cancel()
+		s.pods.Set("p", volumetest.Gone)
+		var ue *volumemanager.UnmountError
+		require.ErrorAs(s, s.manager.WaitForUnmount(ctx, "p"), &ue)
+		assert.Equal(s, []string{"example.com/fake/p-a", "example.com/fake/p-z"}, ue.Mounted)
+		require.NoError(s, s.manager.WaitForUnmount(s.Context(), "p"))
 	})
 }
 
@@ -181,6 +217,22 @@ func TestRunTwice(t *testing.T) {
 		require.ErrorIs(s, s.manager.Run(s.Context()), volumemanager.ErrAlreadyRun)
 		require.ErrorIs(s, s.mount(podWith("a", "v")), volumemanager.ErrStopped)
 		require.ErrorIs(s, s.manager.Reconcile(s.Context()), volumemanager.ErrStopped)
+	})
+}
+
+// Reconcile performs all due operations of a volume at once.
+func TestReconcileWaitsForTwoPodsAtOnce(t *testing.T) {
+	root := memoryDir(t)
+	synctest.Test(t, func(t *testing.T) {
+		behave := func(volumetest.Call) volumetest.Behaviour { return volumetest.Behaviour{Delay: time.Second} }
+		s := newStage(t, root, volumetest.Options{Shared: true, Behave: behave}, func(o *volumemanager.Options) { o.Claims = claims() })
+		first := background(func() error { return s.mount(podClaiming("a", "c")) })
+		second := background(func() error { return s.mount(podClaiming("b", "c")) })
+		synctest.Wait()
+		began := time.Now()
+		require.NoError(t, s.manager.Reconcile(t.Context()))
+		assert.Equal(t, time.Second, time.Since(began))
+		require.NoError(t, errors.Join(first(), second()))
 	})
 }
 

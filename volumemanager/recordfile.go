@@ -74,15 +74,13 @@ func openOrMake(root *os.Root, name string) (*os.Root, error) {
 	return root.OpenRoot(name)
 }
 
-// writeMount makes sure that the record is on disk. existed reports whether there was a record
+// writeMount makes sure that the record of the SetUp o is on disk. existed reports whether there was a record
 // before: an earlier agent has set the volume up, or has tried to.
 func (f recordFiles) writeMount(o *operation) (existed bool, err error) {
 	record := MountRecord{
 		Version: recordVersion, PodUID: o.place.PodUID, Plugin: o.place.Plugin, Inner: o.place.Inner,
 		Outer: o.outer, Block: o.spec.Block(), Spec: o.spec, DevicePath: o.device.Path, DeviceDir: o.device.Dir,
-	}
-	if o.pod != nil {
-		record.Namespace, record.Pod = o.pod.Namespace, o.pod.Name
+		Namespace: o.pod.Namespace, Pod: o.pod.Name,
 	}
 	data, err := json.Marshal(record)
 	if err != nil {

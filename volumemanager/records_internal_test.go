@@ -14,6 +14,7 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+	v1 "k8s.io/api/core/v1"
 )
 
 // A failure of the disk is told by each use of the records, and not taken for an absent record.
@@ -24,6 +25,7 @@ func TestRecordsOnAFailingDisk(t *testing.T) {
 	_, err := below.openPods()
 	assert.Error(t, err)
 	assert.Error(t, below.removeDevice("v"))
+	assert.Error(t, below.writeDevice(&operation{plugin: stuckStage{}}))
 
 	_, err = below.read("record.json")
 	assert.ErrorIs(t, err, syscall.ENOTDIR)
@@ -57,11 +59,54 @@ func TestDamagedDeviceRecord(t *testing.T) {
 	assert.Empty(t, all)
 }
 
+// All device records are read, in the order of their names.
+func TestAllDeviceRecordsAreRead(t *testing.T) {
+	records := recordFiles{root: t.TempDir()}
+	for _, volume := range []v1.UniqueVolumeName{"a", "b", "c"} {
+		require.NoError(t, records.writeDevice(&operation{volume: volume, plugin: stuckStage{}}))
+	}
+	all, err := records.devices()
+	require.NoError(t, err)
+	assert.Len(t, all, 3)
+}
+
+// A mount record under a name that is too long for its volume must be a record, of a volume.
+func TestMountRecordsWithoutAVolume(t *testing.T) {
+	records := recordFiles{root: t.TempDir()}
+	require.NoError(t, os.MkdirAll(filepath.Join(records.root, podsDir, "uid"), 0o700))
+	for content, want := range map[string]string{
+		"{":                                     "unexpected end",
+		`{"plugin":"x.com/a","inner":".."}`:     "..",
+		`{"plugin":"x.com/a","inner":"volume"}`: "is that of another volume",
+	} {
+		name := "0123" + recordSuffix
+		require.NoError(t, os.WriteFile(filepath.Join(records.root, podsDir, "uid", name), []byte(content), 0o600))
+		_, err := records.placeOf("uid", name)
+		assert.ErrorContains(t, err, want)
+	}
+}
+
+// A change counts that comes at the moment at which the call ends.
+func TestChangeAtTheEndOfAWait(t *testing.T) {
+	m, err := New(Options{Root: t.TempDir()})
+	require.NoError(t, err)
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	looks := 0
+	require.NoError(t, m.await(ctx, "uid", func() (bool, error) {
+		looks++
+		return looks > 1, nil
+	}))
+	require.ErrorIs(t, m.await(ctx, "uid", func() (bool, error) { return false, nil }), context.Canceled)
+}
+
 // stuckStage is a plugin whose volumes are unmounted at once.
 type stuckStage struct {
 	Plugin
 	DeviceMounter
 }
+
+func (stuckStage) Name() string { return "example.com/stuck" }
 
 func (stuckStage) UnmountDevice(context.Context, Device) error { return nil }
 

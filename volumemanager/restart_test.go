@@ -175,6 +175,26 @@ func TestVolumesOfAnotherAgentAreFound(t *testing.T) {
 	})
 }
 
+// Folders without a plugin are told for each pod, and once, however often the folder of the pod is read.
+func TestFoldersWithoutAPluginOfTwoPods(t *testing.T) {
+	play(t, volumetest.Options{Folders: true}, nil, func(s *stage) {
+		s.stop()
+		s.files("pods/a/volumes/example.org~other/w/", "pods/b/volumes/example.org~other/w/")
+		s.restart()
+		told := func() (uids []types.UID) {
+			for _, l := range s.manager.Snapshot().Leftovers {
+				assert.Equal(s, volumemanager.LeftoverFolder, l.Kind)
+				uids = append(uids, l.PodUID)
+			}
+			return uids
+		}
+		assert.Equal(s, []types.UID{"a", "b"}, told())
+		s.pods.Set("a", volumetest.Gone)
+		require.NoError(s, s.manager.CleanupOrphan("a"))
+		assert.ElementsMatch(s, []types.UID{"a", "b"}, told())
+	})
+}
+
 // Without a record, the name of a shared volume is not known until its pod requests the volume.
 func TestSharedVolumeOfAnotherAgentIsTakenOver(t *testing.T) {
 	options := volumetest.Options{Folders: true, Shared: true, Staged: true}

@@ -132,7 +132,6 @@ func (m *Manager) take(ctx context.Context) []dueOperation {
 	var due []dueOperation
 	for _, name := range slices.Sorted(maps.Keys(m.mu.volumes)) {
 		v := m.mu.volumes[name]
-		m.dispatch(v)
 		for _, s := range v.plan(now).steps {
 			o := m.begin(v, s, now)
 			due = append(due, dueOperation{o, m.arrange(ctx, o)})

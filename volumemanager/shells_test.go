@@ -114,6 +114,7 @@ func TestPodThatComesBackKeepsItsVolume(t *testing.T) {
 		assert.Equal(s, volumemanager.DesireGone, s.manager.Snapshot().Volumes[0].Pods[0].Desire)
 		s.pods.Set("a", volumetest.Alive)
 		s.manager.PodChanged("a")
+		assert.Equal(s, volumemanager.DesireKept, s.manager.Snapshot().Volumes[0].Pods[0].Desire, "at once, not with the next teardown")
 		time.Sleep(time.Hour)
 		assert.Equal(s, volumemanager.DesireKept, s.manager.Snapshot().Volumes[0].Pods[0].Desire)
 		assert.Equal(s, []string{"SetUp a/v", "TearDown a/v"}, s.plugin.Journal())
