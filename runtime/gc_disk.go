@@ -163,11 +163,11 @@ func (d *gcDisk) deadLinks() ([]logLink, error) {
 // containerOfLink parses <pod>_<namespace>_<container>-<id>.log.
 func containerOfLink(name string) (id string, ok bool) {
 	name, ok = strings.CutSuffix(name, ".log")
-	i := strings.LastIndexByte(name, '-')
-	if !ok || i < 0 || i == len(name)-1 || strings.Count(name, "_") < 2 {
+	at := strings.LastIndexByte(name, '-') + 1
+	if id = name[at:]; !ok || id == "" || strings.Count(name[:at], "_") < 2 {
 		return "", false
 	}
-	return name[i+1:], true
+	return id, true
 }
 
 func (d *gcDisk) removeLink(name string) error { return missing.Ignore(d.links.Remove(name)) }

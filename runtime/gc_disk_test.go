@@ -83,6 +83,7 @@ func TestContainerOfLink(t *testing.T) {
 		"web_default_main.log":               "",
 		"web_default_main-0123abcd.log.1.gz": "",
 		"my-own.log":                         "",
+		"-a_b_c.log":                         "",
 	} {
 		id, ok := containerOfLink(name)
 		require.Equal(t, want, id, name)

@@ -33,7 +33,7 @@ func (c *collection) run(ctx context.Context, actions []gcAction) error {
 			errs = append(errs, err)
 		}
 	}
-	if uid != "" && fate == PodGone && len(c.stays)+len(errs) == 0 && ctx.Err() == nil {
+	if fate == PodGone && len(c.stays) == 0 && len(errs) == 0 && ctx.Err() == nil {
 		c.m.forgetPod(uid)
 	}
 	return errors.Join(errs...)

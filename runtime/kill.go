@@ -55,7 +55,7 @@ func (m *Manager) stopPod(ctx context.Context, pod *v1.Pod, req *KillRequest) Re
 		if req.Pod != nil {
 			name = podName(pod)
 		}
-		if m.observe(ctx, &r, name, pod.UID, true); r.err != nil {
+		if m.observe(ctx, &r, name, pod.UID); r.err != nil {
 			return r
 		}
 	}
@@ -68,7 +68,7 @@ func (m *Manager) stopPod(ctx context.Context, pod *v1.Pod, req *KillRequest) Re
 		r.Status = status.withoutReadySandbox() // a stopped sandbox is not ready, and no exit code is missing
 		return r
 	}
-	m.observe(ctx, &r, podName(pod), pod.UID, len(r.Steps) > 0)
+	m.observe(ctx, &r, podName(pod), pod.UID)
 	return r
 }
 

@@ -140,6 +140,7 @@ func FuzzRestartCountOfLog(f *testing.F) {
 		m := rule.FindStringSubmatch(file)
 		if m == nil {
 			require.False(t, ok)
+			require.Zero(t, n)
 			return
 		}
 		want, err := strconv.Atoi(m[1])

@@ -243,7 +243,7 @@ func (m *Manager) remember(uid types.UID, c ContainerStatus) {
 		byName = make(map[string]ContainerStatus)
 		m.mu.removed[uid] = byName
 	}
-	if old, ok := byName[c.Name]; !ok || !c.CreatedAt.Before(old.CreatedAt) {
+	if !c.CreatedAt.Before(byName[c.Name].CreatedAt) {
 		byName[c.Name] = c
 	}
 }

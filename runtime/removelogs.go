@@ -25,20 +25,16 @@ type LogRemover interface {
 	RemoveLogs(pod *v1.Pod, container string, restartCount int32) error
 }
 
-// prune removes older ended instances of a container, and their logs, after a start with the
-// restart count started. The newest ended instance stays: it is the lastState of the status, which
-// may not be reported yet (#104107).
-func (p *pass) prune(ctx context.Context, name string, started int32) {
+// prune removes older ended instances of a container, and their logs, after a start. The restart count
+// of the new instance is above theirs. The newest ended instance stays: it is the lastState of the
+// status, which may not be reported yet (#104107).
+func (p *pass) prune(ctx context.Context, name string) {
 	newest := true
 	keep := map[int32]bool{} // restart counts of kept logs
 	var drop []int32
 	for i := range p.status.Containers {
 		c := &p.status.Containers[i]
-		if c.Name != name {
-			continue
-		}
-		if c.State == StateCreated {
-			keep[c.RestartCount] = true
+		if c.Name != name || c.State == StateCreated {
 			continue
 		}
 		if newest || c.State != StateExited {
@@ -51,7 +47,6 @@ func (p *pass) prune(ctx context.Context, name string, started int32) {
 				p.m.log.Warn("could not remove an ended container",
 					zap.String("pod", podName(p.pod)), zap.String("container", name), zap.Stringer("containerID", c.ID), zap.Error(err))
 			}
-			continue
 		}
 		drop = append(drop, c.RestartCount)
 	}
@@ -60,8 +55,7 @@ func (p *pass) prune(ctx context.Context, name string, started int32) {
 		return
 	}
 	for _, count := range drop {
-		// The next restart count is derived from the highest count with a log.
-		if keep[count] || count >= started {
+		if keep[count] {
 			continue
 		}
 		if err := remover.RemoveLogs(p.pod, name, count); err != nil {

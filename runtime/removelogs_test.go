@@ -5,12 +5,16 @@ package runtime_test
 import (
 	"context"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
+	"go.uber.org/zap"
+	"go.uber.org/zap/zaptest/observer"
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
@@ -87,7 +91,11 @@ func TestRemoveLogsDoesNotLeaveThePodsFolder(t *testing.T) {
 				require.NoError(t, os.WriteFile(filepath.Join(victim, "1.log"), nil, 0o600))
 			}
 			require.NoError(t, tt.link(root, outside))
-			require.ErrorContains(t, g.RemoveLogs(pod, "c", 1), "is not a directory")
+			var refused *fs.PathError
+			require.ErrorAs(t, g.RemoveLogs(pod, "c", 1), &refused)
+			require.EqualError(t, refused.Err, "is not a directory")
+			require.Equal(t, "open", refused.Op)
+			require.True(t, strings.HasPrefix(refused.Path, root), refused.Path)
 			require.FileExists(t, filepath.Join(outside, "1.log"))
 			require.FileExists(t, filepath.Join(inside, "1.log"))
 		})
@@ -100,6 +108,13 @@ func TestRemoveLogsDoesNotLeaveThePodsFolder(t *testing.T) {
 		require.NoError(t, g.RemoveLogs(pod, "c", 1))
 		require.Empty(t, namesIn(t, dir))
 		require.FileExists(t, victim)
+	})
+	t.Run("a log root that is no folder", func(t *testing.T) {
+		root := filepath.Join(t.TempDir(), "logs")
+		require.NoError(t, os.WriteFile(root, nil, 0o600))
+		g, err := runtime.NewDefaultGenerator(runtime.DefaultGeneratorOptions{LogRoot: root})
+		require.NoError(t, err)
+		require.Error(t, g.RemoveLogs(newPod(), "c", 1))
 	})
 	t.Run("names that climb", func(t *testing.T) {
 		g, pod, _ := logsOf(t, "1.log")
@@ -156,6 +171,11 @@ func TestCrashLoopKeepsTheLogsOfTwoInstances(t *testing.T) {
 // cannot be removed delay nothing.
 func TestLogsStayWithTheRecordsThatStay(t *testing.T) {
 	gcInBubble(t, func(n *gcNode) {
+		core, logs := observer.New(zap.WarnLevel)
+		g, err := runtime.NewDefaultGenerator(runtime.DefaultGeneratorOptions{LogRoot: n.logs})
+		require.NoError(n, err)
+		n.manager, err = runtime.New(runtime.Options{Runtime: n.rt, Generator: g, Events: n.events, Logger: zap.New(core)})
+		require.NoError(n, err)
 		pod := newPod()
 		n.world.Script(fake.Target{Container: "c"}, fake.Exit(time.Second, 1))
 		n.inject(fake.Fault{On: fake.Target{Op: fake.OpRemoveContainer}, Times: 1, Err: os.ErrDeadlineExceeded})
@@ -171,6 +191,11 @@ func TestLogsStayWithTheRecordsThatStay(t *testing.T) {
 		require.NoError(n, err)
 		require.Len(n, status.Containers, 2)
 		require.Equal(n, []string{"0.log", "1.log", "2.log", "3.log"}, namesIn(n.T, dir+".away"))
+		var said []string
+		for _, e := range logs.All() {
+			said = append(said, e.Message)
+		}
+		require.Equal(n, []string{"could not remove an ended container", "could not remove the logs of an ended container", "could not remove the logs of an ended container"}, said)
 	})
 }
 

@@ -17,6 +17,7 @@ import (
 	"github.com/stretchr/testify/require"
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/keelson-dev/keelson/internal/httpaction"
 )
@@ -125,4 +126,53 @@ func TestEndedInstances(t *testing.T) {
 			assert.Equal(t, want, ended(ContainerStatus{State: state, FinishedAt: before}), "%v", state)
 		}
 	})
+}
+
+// All sandboxes of a pod belong to its state.
+func TestInstanceStatesTellAllSandboxes(t *testing.T) {
+	assert.Len(t, instanceStates(&PodStatus{Sandboxes: []SandboxStatus{{ID: "new"}, {ID: "old"}}}), 2)
+}
+
+// Of the removed records of a container the newest is remembered, in whatever order they are removed.
+func TestNewestRemovedRecordIsRemembered(t *testing.T) {
+	m := &Manager{}
+	m.mu.removed = make(map[types.UID]map[string]ContainerStatus)
+	began := time.Date(2026, 7, 1, 12, 0, 0, 0, time.UTC)
+	for i, want := range []int32{1, 2, 2} {
+		count := []int32{1, 2, 0}[i]
+		m.remember("uid", ContainerStatus{Name: "c", RestartCount: count, CreatedAt: began.Add(time.Duration(count) * time.Second)})
+		assert.Equal(t, want, m.recall("uid", "c").RestartCount)
+	}
+}
+
+// A failed update leaves the resources from before it, and they are not certain.
+func TestResourcesAfterAFailedUpdate(t *testing.T) {
+	from := v1.ResourceRequirements{Limits: v1.ResourceList{v1.ResourceCPU: resource.MustParse("1")}}
+	id := ContainerID{Runtime: "x", ID: "1"}
+	r := newResizer(failingUpdates{})
+	status := &PodStatus{Containers: []ContainerStatus{{Name: "c", State: StateRunning, ID: id}}}
+	require.Error(t, r.carryOut(t.Context(), "uid", status, []Resize{{Name: "c", ID: id, From: from}}))
+	assert.Equal(t, map[ContainerID]actuated{id: {resources: from, unsure: true}}, r.mu.actuated["uid"])
+}
+
+// failingUpdates is a Runtime that resizes nothing.
+type failingUpdates struct {
+	Runtime
+}
+
+func (failingUpdates) UpdateResources(context.Context, ContainerID, v1.ResourceRequirements) error {
+	return errors.New("no")
+}
+
+// A record that never ran does not hide how its container ended before.
+func TestSeenBeforeARecordThatNeverRan(t *testing.T) {
+	pod := &v1.Pod{Spec: v1.PodSpec{RestartPolicy: v1.RestartPolicyNever, Containers: []v1.Container{{Name: "c"}}}}
+	m := &Manager{}
+	m.mu.seen = make(map[types.UID]map[string]ContainerStatus)
+	exited := ContainerStatus{Name: "c", State: StateExited, ID: ContainerID{Runtime: "x", ID: "1"}}
+	m.see(pod, &PodStatus{Containers: []ContainerStatus{exited}})
+	require.Len(t, m.mu.seen[""], 1)
+	created := ContainerStatus{Name: "c", State: StateCreated, ID: ContainerID{Runtime: "x", ID: "2"}}
+	m.see(pod, &PodStatus{Containers: []ContainerStatus{created, exited}})
+	require.Len(t, m.mu.seen[""], 1)
 }

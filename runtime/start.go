@@ -54,22 +54,18 @@ func (p *pass) start(ctx context.Context, u *unit) {
 		return
 	}
 	u.done(StartContainer, container.Name)
-	p.prune(ctx, container.Name, count)
+	p.prune(ctx, container.Name)
 }
 
 // previous returns the newest instance of the unit's container: the instance just killed, else the
 // newest record, else the remembered instance of a removed record.
 func (p *pass) previous(u *unit) *ContainerStatus {
 	latest := p.status.Latest(u.start.Name)
-	switch {
-	case latest == nil || p.actions.CreateSandbox && u.start.Ref.Group == GroupInit:
+	if latest == nil {
 		return p.m.recall(p.pod.UID, u.start.Name)
-	case latest.State == StateRunning || latest.State == StateUnknown:
-		killed := ended(*latest)
-		return &killed
-	default:
-		return latest
 	}
+	last := ended(*latest)
+	return &last
 }
 
 // ended returns c as an instance that was stopped just now.
@@ -209,7 +205,7 @@ func (p *pass) runStartHook(ctx context.Context, u *unit, call HookCall) error {
 	defer cancel(nil)
 	u.hook.Store(&startHook{call.ID, cancel})
 	err := p.m.hooks.RunHook(hookCtx, call)
-	if err != nil && context.Cause(hookCtx) == errEndedDuringHook && ctx.Err() == nil {
+	if err != nil && context.Cause(hookCtx) == errEndedDuringHook {
 		return errEndedDuringHook
 	}
 	return err

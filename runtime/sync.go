@@ -77,7 +77,7 @@ func (m *Manager) SyncPod(ctx context.Context, req SyncRequest) Result {
 func (m *Manager) syncPod(ctx context.Context, req SyncRequest) Result {
 	r := Result{Status: req.Status}
 	if r.Status == nil {
-		if m.observe(ctx, &r, podName(req.Pod), req.Pod.UID, true); r.err != nil {
+		if m.observe(ctx, &r, podName(req.Pod), req.Pod.UID); r.err != nil {
 			return r
 		}
 	}
@@ -101,8 +101,7 @@ func (m *Manager) syncPod(ctx context.Context, req SyncRequest) Result {
 		p.run(ctx)
 		r.Plans = append(r.Plans, actions)
 		r.Steps = append(append(r.Steps, p.list...), p.resized.list...)
-		changed := len(p.list)+len(p.resized.list) > 0 || p.outdated
-		m.observe(ctx, &r, podName(req.Pod), req.Pod.UID, changed)
+		m.observe(ctx, &r, podName(req.Pod), req.Pod.UID)
 		// After a pass without an effect the next plan would be the same: all steps wait for a known time.
 		if r.err != nil || p.broke() || !p.outdated && len(p.resized.list) == 0 && !p.hadEffect() {
 			break
@@ -148,10 +147,9 @@ func (m *Manager) planInput(req *SyncRequest, status *PodStatus) PlanInput {
 	return PlanInput{Pod: req.Pod, Status: status, Probes: req.Probes, Finished: m.finished(req)}
 }
 
-// observe reads the pod again if a step had an effect. An interrupted call is an error, even if all
-// of its steps succeeded.
-func (m *Manager) observe(ctx context.Context, r *Result, name string, uid types.UID, changed bool) {
-	if changed && ctx.Err() == nil {
+// observe reads the pod. An interrupted call is an error, even if all of its steps succeeded.
+func (m *Manager) observe(ctx context.Context, r *Result, name string, uid types.UID) {
+	if ctx.Err() == nil {
 		status, err := m.rt.PodStatus(ctx, uid)
 		if err != nil {
 			r.err = fmt.Errorf("pod %s: read its status: %w", name, err)
