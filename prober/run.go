@@ -23,9 +23,7 @@ func (p *Prober) Run(ctx context.Context) error {
 	if !p.open() {
 		return ErrAlreadyRun
 	}
-	if p.options.Sink != nil {
-		p.pending.Go(func() { p.deliver(ctx) })
-	}
+	p.pending.Go(func() { p.deliver(ctx) })
 	p.pending.Go(func() { p.judge(ctx) })
 	p.schedule(ctx)
 	p.close()

@@ -331,5 +331,9 @@ func TestSnapshotTellsTheNextAttempt(t *testing.T) {
 		synctest.Wait()
 		assert.Equal(t, prober.StageWaiting, p.Snapshot()[0].Stage)
 		assert.Equal(t, began.Add(10*time.Second), p.Snapshot()[0].Due)
+		result, known := p.Result("c1", prober.Liveness)
+		assert.True(t, known)
+		assert.Equal(t, result, p.Snapshot()[0].Result)
+		assert.NotZero(t, result)
 	})
 }

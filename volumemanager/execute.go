@@ -79,7 +79,7 @@ func (e executor) setUp(ctx context.Context, o *operation) outcome {
 		// The volume is mounted but not ready: it must be torn down.
 		grown.err = Uncertain(grown.err)
 		return grown
-	case out.err != nil && !found && afterMount(o.state, found, out.err) == StateNotMounted:
+	case !found && afterMount(o.state, found, out.err) == StateNotMounted:
 		// Nothing of the volume is left, so the record is not needed.
 		out.err = keepClass(out.err, e.records.removeMount(o.place))
 	}

@@ -5,6 +5,8 @@ package volumemanager_test
 import (
 	"context"
 	"errors"
+	"os"
+	"path/filepath"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -12,6 +14,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/keelson-dev/keelson/volumemanager"
@@ -57,6 +60,50 @@ func TestWaitForTheLastOfTwoVolumes(t *testing.T) {
 		for _, v := range s.manager.Snapshot().Volumes {
 			assert.Equal(s, volumemanager.DesireKept, v.Pods[0].Desire)
 		}
+	})
+}
+
+// A volume that will never be mounted ends the call at once, also behind a volume that is still being mounted.
+func TestTerminalErrorBesideASlowVolume(t *testing.T) {
+	behave := func(c volumetest.Call) volumetest.Behaviour {
+		if c.Volume == "a-slow" {
+			return volumetest.Behaviour{Delay: time.Minute}
+		}
+		return volumetest.Behaviour{Err: volumemanager.Terminal(errors.New("no such disk"))}
+	}
+	play(t, volumetest.Options{Behave: behave}, nil, func(s *stage) {
+		began := time.Now()
+		require.ErrorContains(s, s.mount(podWith("a", "a-slow", "b-wrong")), "no such disk")
+		assert.Zero(s, time.Since(began))
+	})
+}
+
+// A record that no volume explains may be that of a mount: a setup that fails without an effect leaves the record.
+func TestUnexpectedRecordOutlivesAFailedSetUp(t *testing.T) {
+	behave := failing(volumetest.OpSetUp, 1, volumemanager.Transient(errBusy))
+	play(t, volumetest.Options{Behave: behave}, nil, func(s *stage) {
+		require.NoError(s, os.MkdirAll(filepath.Dir(s.recordOf("a", "v")), 0o750))
+		require.NoError(s, os.WriteFile(s.recordOf("a", "v"), []byte("data"), 0o600))
+		wait := background(func() error { return s.mount(podWith("a", "v")) })
+		synctest.Wait()
+		assert.FileExists(s, s.recordOf("a", "v"))
+		require.NoError(s, wait())
+	})
+}
+
+// A volume that is mounted, and cannot be expanded for good, is torn down with its pod.
+func TestVolumeThatCannotBeExpandedIsTornDown(t *testing.T) {
+	edit := func(o *volumemanager.Options) {
+		o.Claims = claims(func(pv *v1.PersistentVolume) { pv.Spec.Capacity[v1.ResourceStorage] = resource.MustParse("2Gi") })
+	}
+	behave := failing(volumetest.OpExpand, always, volumemanager.Final(errors.New("too small a disk")))
+	play(t, volumetest.Options{Shared: true, Behave: behave}, edit, func(s *stage) {
+		ctx, cancel := context.WithTimeout(s.Context(), 10*time.Millisecond)
+		defer cancel()
+		require.ErrorContains(s, s.manager.WaitForAttachAndMount(ctx, podClaiming("a", "c")), "too small a disk")
+		require.NoError(s, s.remove("a"))
+		assert.Empty(s, s.plugin.Mounted())
+		assert.NoFileExists(s, s.recordOf("a", "pv-c"))
 	})
 }
 

@@ -59,14 +59,18 @@ func TestDamagedDeviceRecord(t *testing.T) {
 	assert.Empty(t, all)
 }
 
-// All device records are read, in the order of their names.
+// All device records are read, beside one that is damaged.
 func TestAllDeviceRecordsAreRead(t *testing.T) {
 	records := recordFiles{root: t.TempDir()}
 	for _, volume := range []v1.UniqueVolumeName{"a", "b", "c"} {
 		require.NoError(t, records.writeDevice(&operation{volume: volume, plugin: stuckStage{}}))
 	}
+	for _, damaged := range []string{"0.json", "1.json"} { // before the hashed names
+		require.NoError(t, os.WriteFile(filepath.Join(records.root, deviceRecords, damaged), []byte("{"), 0o600))
+	}
 	all, err := records.devices()
-	require.NoError(t, err)
+	require.ErrorContains(t, err, "device record 0.json: ")
+	require.ErrorContains(t, err, "device record 1.json: ")
 	assert.Len(t, all, 3)
 }
 

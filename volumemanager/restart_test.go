@@ -184,6 +184,7 @@ func TestFoldersWithoutAPluginOfTwoPods(t *testing.T) {
 		told := func() (uids []types.UID) {
 			for _, l := range s.manager.Snapshot().Leftovers {
 				assert.Equal(s, volumemanager.LeftoverFolder, l.Kind)
+				assert.Equal(s, filepath.Join(s.root, "pods", string(l.PodUID), "volumes/example.org~other/w"), l.Path)
 				uids = append(uids, l.PodUID)
 			}
 			return uids

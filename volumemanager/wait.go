@@ -96,7 +96,7 @@ func (m *Manager) await(ctx context.Context, uid types.UID, done func() (bool, e
 		m.mu.Lock()
 		if err != nil {
 			// A change at the same moment counts.
-			if ok, failed := done(); ok && failed == nil {
+			if ok, _ := done(); ok {
 				return nil
 			}
 			return err
