@@ -139,7 +139,6 @@ func (m *Manager) meetMirror(e *entry, pod *v1.Pod) {
 	key := keyOf(pod)
 	m.mu.static[key] = e.uid
 	if mirror, ok := m.mu.mirrors[key]; ok {
-		e.record.pod = pod
 		e.sees(mirror)
 	}
 }

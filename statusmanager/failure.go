@@ -79,10 +79,7 @@ type backoff struct {
 func (b backoff) after(n int) time.Duration {
 	d := b.initial
 	for range n - 1 {
-		if d >= b.limit/2 {
-			return b.limit
-		}
-		d *= 2
+		d = min(2*d, b.limit)
 	}
 	return min(d, b.limit)
 }

@@ -185,3 +185,49 @@ func TestQueuedPodsAreNotDelayed(t *testing.T) {
 	assert.Zero(t, stats.Delayed)
 	assert.Equal(t, 1, stats.Queued[e.class()])
 }
+
+// Every request is charged, except a patch with a status that the caller has set since the last patch.
+func TestRequestsThatAreCharged(t *testing.T) {
+	for name, c := range map[string]struct {
+		step    step
+		told    uint64
+		refused bool
+		charged bool
+	}{
+		"a patch with news":            {step{request: RequestPatch, said: 2, version: 2}, 1, false, false},
+		"a patch with news, refused":   {step{request: RequestPatch, said: 2, version: 2}, 1, true, true},
+		"a patch without news":         {step{request: RequestPatch, said: 2, version: 2}, 2, false, true},
+		"a get before the first patch": {step{request: RequestGet, said: 2, version: 2}, 1, false, true},
+		"a deletion before the patch":  {step{request: RequestDelete, said: 2, version: 2}, 1, false, true},
+		"no request":                   {step{said: 2, version: 2}, 1, false, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			m, err := New(Options{})
+			require.NoError(t, err)
+			pod := &v1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "a", UID: "a"}}
+			e := &entry{uid: "a"}
+			e.pod, e.status, e.version, e.told = pod, &v1.PodStatus{Phase: v1.PodRunning}, 2, c.told
+			e.remote.ref, c.step.ref = PodRef{Name: "a", UID: "a"}, PodRef{Name: "a", UID: "a"}
+			answer := pod.DeepCopy()
+			c.step.merged = v1.PodStatus{Phase: v1.PodRunning}
+			if !c.refused {
+				answer.Status = c.step.merged
+			}
+			m.succeed(e, &c.step, answer, time.Now())
+			assert.Equal(t, c.charged, e.budget.bucket != budget{}.bucket)
+		})
+	}
+}
+
+// The end of a pod is the caller's word, like each status.
+func TestEndIsSaid(t *testing.T) {
+	m, err := New(Options{})
+	require.NoError(t, err)
+	pod := &v1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "a", UID: "a"}}
+	_, err = m.SetPodStatus(pod, v1.PodStatus{Phase: v1.PodRunning})
+	require.NoError(t, err)
+	_, err = m.TerminatePod(pod)
+	require.NoError(t, err)
+	e := m.mu.entries["a"]
+	assert.Equal(t, e.version, e.said)
+}
