@@ -76,9 +76,7 @@ func (m *Manager) stopPod(ctx context.Context, pod *v1.Pod, req *KillRequest) Re
 // sandbox is stopped, too, because its end may still end the container.
 func (m *Manager) killAll(ctx context.Context, pod *v1.Pod, status *PodStatus, grace *time.Duration) []Step {
 	var all steps
-	if running := status.Running(); len(running) > 0 {
-		all.list = m.killContainers(ctx, pod, status, running, grace)
-	}
+	all.list = m.killContainers(ctx, pod, status, status.Running(), grace)
 	for i := range status.Sandboxes {
 		s := &status.Sandboxes[i]
 		if !s.Ready || ctx.Err() != nil {

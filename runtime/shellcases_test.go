@@ -181,13 +181,22 @@ func TestCauseOfAFailedReplacement(t *testing.T) {
 	})
 }
 
-// The failures of an ended pod are forgotten with the pod.
-func TestFailuresOfAGonePodAreForgotten(t *testing.T) {
+// The failures and the ends of a pod are forgotten with the pod.
+func TestFactsOfAGonePodAreForgotten(t *testing.T) {
 	inBubble(t, func(n *node) {
 		n.withImages(runtime.Options{})
-		n.inject(fake.Fault{On: fake.Target{Op: fake.OpRunSandbox}, Times: 2, Err: errors.New("broken")})
+		n.inject(fake.Fault{On: fake.Target{Op: fake.OpRunSandbox}, Times: 1, Err: errors.New("broken")})
 		pod := newPod()
 		require.Error(n, n.sync(pod).Err())
+		require.NotZero(n, n.manager.Kept())
+		require.NoError(n, n.manager.RemovePod(n.Context(), pod.UID))
+		assert.Zero(n, n.manager.Kept())
+
+		pod.Spec.RestartPolicy = v1.RestartPolicyNever
+		n.world.Script(fake.Target{Container: "c"}, fake.Exit(time.Second, 0))
+		n.mustSync(pod)
+		n.pass(2 * time.Second)
+		n.mustSync(pod) // sees the end
 		require.NotZero(n, n.manager.Kept())
 		require.NoError(n, n.manager.RemovePod(n.Context(), pod.UID))
 		assert.Zero(n, n.manager.Kept())

@@ -235,19 +235,21 @@ func TestLeftoversBesideStagedVolumes(t *testing.T) {
 		o.Mounts = volumemanager.MountTableFunc(func() ([]string, error) { return points, nil })
 	}
 	play(t, volumetest.Options{Shared: true, Staged: true}, edit, func(s *stage) {
-		require.NoError(s, s.mount(podClaiming("a", "c")))
+		require.NoError(s, s.mount(podClaiming("a", "c", "d")))
 		plugins := filepath.Join(s.root, "plugins")
-		require.NoError(s, os.MkdirAll(plugins, 0o750))
-		staged := s.manager.Snapshot().Volumes[0].DeviceDir
-		require.NoError(s, os.MkdirAll(staged, 0o750))
-		points = []string{"/", staged, plugins + "/one", plugins + "/two"}
+		points = []string{"/"}
+		for _, v := range s.manager.Snapshot().Volumes {
+			require.NoError(s, os.MkdirAll(v.DeviceDir, 0o750))
+			points = append(points, v.DeviceDir)
+		}
+		points = append(points, plugins+"/one", plugins+"/two")
 		left, err := s.manager.Leftovers(s.Context(), func(types.UID) bool { return true })
 		require.NoError(s, err)
 		var paths []string
 		for _, l := range left {
 			paths = append(paths, l.Path)
 		}
-		assert.Equal(s, points[2:], paths)
+		assert.Equal(s, points[3:], paths)
 	})
 }
 
