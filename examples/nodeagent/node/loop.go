@@ -178,8 +178,4 @@ func (a *Agent) update(t podworkers.UpdateType, pod *v1.Pod) {
 	if err := a.host.Workers.UpdatePod(u); err != nil {
 		a.host.Log.Error("update not accepted", feature.PodField(pod), zap.Stringer("type", t), zap.Error(err))
 	}
-	// The pod may have ended between its admission and the update.
-	if info, _ := a.host.Workers.Info(pod.UID); info.Finished && info.RestartRequested {
-		a.state.housekeeping.Notify()
-	}
 }

@@ -84,8 +84,7 @@ func (a *Agent) synced(e podworkers.SyncEvent) {
 	if told := a.opts.Observer.PodSynced; told != nil {
 		told(e)
 	}
-	// A source may have configured an orphan meanwhile.
-	if e.Err == nil && (e.Pod == nil || e.State == podworkers.StateTerminated && !a.stays(e.UID)) {
+	if e.Err == nil && (e.State == podworkers.StateTerminated || e.Pod == nil) { // a source may have configured an orphan meanwhile
 		a.state.housekeeping.Notify()
 	}
 	switch terminating := e.State == podworkers.StateTerminating; {
@@ -101,12 +100,4 @@ func (a *Agent) synced(e podworkers.SyncEvent) {
 	case errors.Is(e.Err, podsync.ErrRead):
 		a.host.Event(e.Pod, v1.EventTypeWarning, eventFailedSync, "error determining status: "+e.Err.Error())
 	}
-}
-
-// stays reports whether a housekeeping pass would keep the record of a pod that has just ended, and so
-// would change nothing: the last pass has found the pod in its source, and the pod does not start again.
-// Each removal from a source asks for a pass.
-func (a *Agent) stays(uid types.UID) bool {
-	info, _ := a.host.Workers.Info(uid)
-	return a.host.MayRun(uid) && !info.Orphan && !info.RestartRequested
 }
