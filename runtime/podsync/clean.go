@@ -54,20 +54,32 @@ func (p *Pods) cleanForever(ctx context.Context, workers Workers) {
 	}
 }
 
+// Of many pods that end at the same time, the remains of removalsAtOnce are removed at once, so that the
+// processor stops the containers of the other pods first. A removal waits for its turn for removalPatience
+// at most, because a hung removal must not delay others for longer.
+const (
+	removalsAtOnce  = 16
+	removalPatience = 2 * time.Second
+)
+
 // removeGone removes the remains of the pods in gone until cleaning asks for a look or pause is
 // over, but at least until soonest: a look reads every pod, and of many pods that end at the same time
 // each may ask for a look. The result is false if ctx has ended.
 func (p *Pods) removeGone(ctx context.Context, workers Workers, removals *sync.WaitGroup, pause time.Duration, soonest time.Time) bool {
 	timer := time.NewTimer(pause)
 	defer timer.Stop()
-	turns := make(removalTurns, removalsAtOnce)
+	turns := make(chan struct{}, removalsAtOnce)
 	for {
 		select {
 		case <-p.gone.Signal():
 			for _, uid := range p.gone.Take() {
 				removals.Go(func() {
 					bigstack.Grow()
-					defer turns.wait()()
+					select {
+					case turns <- struct{}{}:
+						defer func() { <-turns }()
+					case <-time.After(removalPatience):
+					}
 					if !p.remove(ctx, workers, uid) {
 						p.cleaning.Notify()
 					}
@@ -80,29 +92,6 @@ func (p *Pods) removeGone(ctx context.Context, workers Workers, removals *sync.W
 		case <-ctx.Done():
 			return false
 		}
-	}
-}
-
-// Of many pods that end at the same time, the remains of removalsAtOnce are removed at once, so that the
-// processor stops the containers of the other pods first. A removal waits for its turn for removalPatience
-// at most, because a hung removal must not delay others for longer.
-const (
-	removalsAtOnce  = 16
-	removalPatience = 2 * time.Second
-)
-
-// removalTurns has the removals that have their turn.
-type removalTurns chan struct{}
-
-// wait waits for a turn, and returns the function that ends it.
-func (t removalTurns) wait() (end func()) {
-	patience := time.NewTimer(removalPatience)
-	defer patience.Stop()
-	select {
-	case t <- struct{}{}:
-		return func() { <-t }
-	case <-patience.C:
-		return func() {}
 	}
 }
 
