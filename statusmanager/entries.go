@@ -252,9 +252,6 @@ func (m *Manager) forgetIfEmpty(e *entry) {
 	}
 }
 
-// any is true.
-func (e *entry) any() bool { return true }
-
 // entries returns the entries for which f returns true. f is called with the lock held.
 func (m *Manager) entries(f func(*entry) bool) (all []*entry) {
 	m.mu.Lock()

@@ -265,7 +265,7 @@ func (m *Manager) GetPodStatus(uid types.UID) (v1.PodStatus, bool) {
 // RemoveOrphanedStatuses forgets every pod for which keep returns false, including unwritten
 // statuses. keep is called with the UIDs of pods, static pods and mirror pods, without a lock held.
 func (m *Manager) RemoveOrphanedStatuses(keep func(types.UID) bool) {
-	for _, e := range m.entries((*entry).any) {
+	for _, e := range m.entries(func(*entry) bool { return true }) {
 		if !keep(e.uid) {
 			m.remove(e.uid)
 		}

@@ -196,7 +196,7 @@ func (m *Manager) giveBack(e *entry) {
 // Resync checks every pod for changes without an event: a pod that is now safe to end, an
 // unobserved change in Pods, a pod that reappeared on the server. Run calls Resync at each end of
 // Options.Resync, and checks pods that wait for something every minute.
-func (m *Manager) Resync() { m.resync((*entry).any) }
+func (m *Manager) Resync() { m.resync(func(*entry) bool { return true }) }
 
 // resync checks the pods for which f returns true. f is called with the lock held.
 func (m *Manager) resync(f func(*entry) bool) {

@@ -4,11 +4,11 @@ package main
 
 import (
 	"os"
-	goruntime "runtime"
 	"runtime/debug"
-	gometrics "runtime/metrics"
 	"sync"
 	"time"
+
+	"github.com/keelson-dev/keelson/internal/garbage"
 )
 
 // restAfter is the time without a garbage collection after which the agent rests.
@@ -32,8 +32,8 @@ func saveMemory() {
 		return
 	}
 	percent, last := leanPercent, time.Time{}
-	r := &rests{after: restAfter, cycles: collections, work: func() {
-		percent = percentOf(metric("/gc/heap/live:bytes"), percent, time.Since(last))
+	r := &rests{after: restAfter, cycles: garbage.Cycles, work: func() {
+		percent = percentOf(garbage.Live(), percent, time.Since(last))
 		last = time.Now()
 		debug.SetGCPercent(percent)
 	}, rest: func() {
@@ -44,24 +44,11 @@ func saveMemory() {
 	r.start()
 }
 
-// collections returns the number of garbage collections that have ended.
-func collections() uint64 { return metric("/gc/cycles/total:gc-cycles") }
-
-// metric returns a number of package runtime/metrics.
-func metric(name string) uint64 {
-	sample := []gometrics.Sample{{Name: name}}
-	gometrics.Read(sample)
-	return sample[0].Value.Uint64()
-}
-
 // percentOf returns the percentage of garbage of an agent at work after a collection that has left so many live
 // bytes. Before is the percentage until now, and pause is the time since the collection before.
 func percentOf(live uint64, before int, pause time.Duration) int {
 	const most = 100 * workHeap / (4 << 20) // the least heap of Go is 4 MiB at 100 percent
-	least := leanPercent
-	if live < workHeap {
-		least = min(most, max(leanPercent, int(100*(workHeap-live)/max(live, 1))))
-	}
+	least := garbage.PercentTo(workHeap, live, leanPercent, most)
 	switch {
 	case pause < burstPause:
 		return max(least, burstPercent)
@@ -86,7 +73,7 @@ type rests struct {
 
 func (r *rests) start() {
 	r.begin()
-	r.watch()
+	garbage.AfterEach(r.collected)
 }
 
 // begin begins the first pause.
@@ -97,22 +84,15 @@ func (r *rests) begin() {
 	r.timer = time.AfterFunc(r.after, r.pause)
 }
 
-// watch calls collected after each garbage collection, by an object without a reference.
-func (r *rests) watch() {
-	goruntime.AddCleanup(new([1]*rests), func(r *rests) {
-		r.watch()
-		r.collected()
-	}, r)
-}
-
-// collected begins a new pause.
-func (r *rests) collected() {
+// collected begins a new pause, and is always to be called again.
+func (r *rests) collected() (again bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if !r.resting && r.cycles() > r.rested {
 		r.work()
 		r.timer.Reset(r.after)
 	}
+	return true
 }
 
 func (r *rests) pause() {

@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/assert"
+
+	"github.com/keelson-dev/keelson/internal/garbage"
 )
 
 func TestRests(t *testing.T) {
@@ -25,7 +27,8 @@ func TestRests(t *testing.T) {
 		r.rest = func() {
 			calls.Add(1)
 			cycles.Add(2)
-			go r.collected() // the collections of the rest are told later
+			r.collected()    // a collection of the rest is told at once,
+			go r.collected() // or later
 		}
 		r.begin()
 		after := func(pause time.Duration, want int32, why string) {
@@ -53,8 +56,8 @@ func TestRests(t *testing.T) {
 // TestRestFollowsACollection uses the garbage collector of Go.
 func TestRestFollowsACollection(t *testing.T) {
 	rested := make(chan struct{}, 1)
-	r := &rests{after: time.Nanosecond, cycles: collections, work: func() {}, rest: func() { tell(rested) }}
-	r.start()
+	r := &rests{after: time.Nanosecond, cycles: garbage.Cycles, work: func() {}, rest: func() { tell(rested) }}
+	startFor(t, r)
 	<-rested
 	for range 3 {
 		goruntime.GC()
@@ -65,11 +68,11 @@ func TestRestFollowsACollection(t *testing.T) {
 // TestARestIsNoWork uses the garbage collector of Go.
 func TestARestIsNoWork(t *testing.T) {
 	rested := make(chan struct{}, 1)
-	r := &rests{after: time.Millisecond, cycles: collections, work: func() {}, rest: func() {
+	r := &rests{after: time.Millisecond, cycles: garbage.Cycles, work: func() {}, rest: func() {
 		goruntime.GC()
 		tell(rested)
 	}}
-	r.start()
+	startFor(t, r)
 	goruntime.GC()
 	<-rested
 	for range 100 { // the garbage collector may run for another reason
@@ -83,7 +86,13 @@ func TestARestIsNoWork(t *testing.T) {
 	t.Error("each rest causes another one")
 }
 
-// tell never waits, because rests never end.
+// startFor starts rests until the end of the test.
+func startFor(t *testing.T, r *rests) {
+	r.begin()
+	garbage.AfterEach(func() (again bool) { return t.Context().Err() == nil && r.collected() })
+}
+
+// tell never waits: a rest may come after the end of the test.
 func tell(to chan<- struct{}) {
 	select {
 	case to <- struct{}{}:

@@ -8,8 +8,9 @@ import (
 	"os"
 	goruntime "runtime"
 	"runtime/debug"
-	"runtime/metrics"
 	"sync/atomic"
+
+	"github.com/keelson-dev/keelson/internal/garbage"
 )
 
 const (
@@ -42,36 +43,18 @@ func Set() (restore func()) {
 
 // follow sets the growth of the heap now and after each collection, until restore is called.
 func follow() (restore func()) {
-	before := debug.SetGCPercent(percentOf(live()))
+	set := func() int { return debug.SetGCPercent(garbage.PercentTo(heap, garbage.Live(), least, most)) }
+	before := set()
 	var over atomic.Bool
-	watch(&over)
+	garbage.AfterEach(func() (again bool) {
+		if over.Load() {
+			return false
+		}
+		set()
+		return true
+	})
 	return func() {
 		over.Store(true)
 		debug.SetGCPercent(before)
 	}
-}
-
-// watch sets the growth after each collection, which is noticed by an object without a reference.
-func watch(over *atomic.Bool) {
-	goruntime.AddCleanup(new([1]*atomic.Bool), func(over *atomic.Bool) {
-		if !over.Load() {
-			debug.SetGCPercent(percentOf(live()))
-			watch(over)
-		}
-	}, over)
-}
-
-// live returns the size of the heap after the last collection, in bytes.
-func live() uint64 {
-	sample := []metrics.Sample{{Name: "/gc/heap/live:bytes"}}
-	metrics.Read(sample)
-	return sample[0].Value.Uint64()
-}
-
-// percentOf returns the growth of a heap with so many live bytes.
-func percentOf(live uint64) int {
-	if live >= heap {
-		return least
-	}
-	return min(max(int(100*(heap-live)/max(live, 1)), least), most)
 }

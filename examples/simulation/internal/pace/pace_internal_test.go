@@ -18,14 +18,6 @@ func percent() int {
 	return now
 }
 
-func TestPercentOf(t *testing.T) {
-	for live, want := range map[uint64]int{
-		0: most, 1 << 20: most, 64 << 20: 500, 192 << 20: 100, 256 << 20: 50, 300 << 20: 50, heap: 50, 4 * heap: 50,
-	} {
-		require.Equal(t, want, percentOf(live), live)
-	}
-}
-
 // The growth follows the live heap after each collection, up to restore. The environment has precedence.
 func TestSet(t *testing.T) {
 	t.Setenv("GOGC", "")
