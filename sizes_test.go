@@ -37,6 +37,7 @@ var sizes = map[string][]string{
 	"walls, images without an engine": {
 		"runtime/process/internal/walls", "runtime/process/internal/stage", "runtime/process/confine", "runtime/process/checksecurity", "runtime/process/image", "runtime/imagearchive",
 	},
+	"networks of pods":               {"runtime/process/internal/pasta", "runtime/process/network", "runtime/process/internal/stage/network", "runtime/process/shim/network"},
 	"starts without a program of Go": {"runtime/process/internal/tiny", "runtime/process/internal/doze", "runtime/process/internal/ending", "runtime/process/bear"},
 	"an agent on a message bus":      {"examples/natsagent/"}, // a program in a module of its own
 	"the program's wiring":           {"examples/nodeagent/"}, // files that are in none of the rows above

@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"iter"
+	"net"
 	"strings"
 	"time"
 
@@ -148,6 +149,14 @@ type Execer interface {
 	// Exec returns the output and the exit code. Each stream is cut at 16 KiB, and the rest is
 	// discarded. err is non-nil only if the command could not be run or ctx ended.
 	Exec(ctx context.Context, id ContainerID, cmd []string) (stdout, stderr []byte, exitCode int, err error)
+}
+
+// PodDialer is an optional ability of a Runtime whose pods may have addresses that only they reach: to
+// connect with an address from the network of a pod. Without PodDialer, and for a pod on the host's
+// network, connections begin in the host's network.
+type PodDialer interface {
+	// DialPod connects as net.Dialer.DialContext does.
+	DialPod(ctx context.Context, pod types.UID, network, address string) (net.Conn, error)
 }
 
 // Updater is an optional ability of a Runtime: to change the resources of a running container. A

@@ -36,13 +36,15 @@ type hooks struct {
 	exec   Execer // nil: exec handlers fail with ErrUnsupported
 	events EventRecorder
 	client *http.Client
+	dialer PodDialer // nil: client connects with pods
 }
 
 // newHooks returns the default HookRunner. rt runs exec handlers if it is an Execer; events, which
 // may be nil, receives LifecycleHTTPFallback.
 func newHooks(rt Runtime, events EventRecorder) *hooks {
 	exec, _ := rt.(Execer)
-	return &hooks{exec: exec, events: events, client: newHookClient((&net.Dialer{Timeout: hookDialTime}).DialContext)}
+	dialer, _ := rt.(PodDialer)
+	return &hooks{exec: exec, dialer: dialer, events: events, client: newHookClient((&net.Dialer{Timeout: hookDialTime}).DialContext)}
 }
 
 // RunHook implements HookRunner.

@@ -53,12 +53,13 @@ func (h *hooks) httpGet(ctx context.Context, call HookCall) error {
 	if err != nil {
 		return fmt.Errorf("httpGet hook: %w", err)
 	}
-	err = h.ask(ctx, req)
+	client := h.clientOf(call)
+	err = ask(ctx, client, req)
 	if req.URL.Scheme == "https" && errors.Is(err, http.ErrSchemeMismatch) {
 		req = req.Clone(ctx)
 		req.URL.Scheme = "http"
 		req.Header.Del("Authorization")
-		if err = h.ask(ctx, req); err == nil {
+		if err = ask(ctx, client, req); err == nil {
 			h.noteFallback(call, req.URL.Host)
 		}
 	}
@@ -68,10 +69,22 @@ func (h *hooks) httpGet(ctx context.Context, call HookCall) error {
 	return nil
 }
 
-func (h *hooks) ask(ctx context.Context, req *http.Request) error {
+// clientOf returns the client for a hook. The pod of a hook without a host is reached from its network.
+func (h *hooks) clientOf(call HookCall) *http.Client {
+	if h.dialer == nil || call.Handler.HTTPGet.Host != "" {
+		return h.client
+	}
+	return newHookClient(func(ctx context.Context, network, address string) (net.Conn, error) {
+		ctx, cancel := context.WithTimeout(ctx, hookDialTime)
+		defer cancel()
+		return h.dialer.DialPod(ctx, call.Pod.UID, network, address)
+	})
+}
+
+func ask(ctx context.Context, client *http.Client, req *http.Request) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	resp, err := h.client.Do(req.WithContext(ctx))
+	resp, err := client.Do(req.WithContext(ctx))
 	if err != nil {
 		return err
 	}

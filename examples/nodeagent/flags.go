@@ -60,6 +60,7 @@ type flags struct {
 	shutdown  shutdownFlags
 	lenient   bool
 	confine   bool
+	network   podNetwork
 	starts    int
 	restarts  time.Duration // longest pause between restarts of a container
 	imageHigh int
@@ -176,6 +177,7 @@ func parseFlags(args []string) (flags, error) {
 	f.pulls.register(set)
 	f.archives.register(set)
 	f.images.register(set)
+	f.network.register(set)
 	f.offer.flags(set)
 	f.eviction.register(set)
 	f.cgroups.register(set)
@@ -210,7 +212,7 @@ func parseFlags(args []string) (flags, error) {
 	if !set.Changed("update-policy") && f.kubeconfig != "" {
 		f.updatePolicy = string(updates.Replace) // a node of a cluster behaves as the kubelet
 	}
-	if err := f.images.complete(&f, set); err != nil {
+	if err := errors.Join(f.images.complete(&f, set), f.network.complete(&f, set)); err != nil {
 		return f, err
 	}
 	if err := f.complete(set.Args()); err != nil {

@@ -89,6 +89,10 @@ type localKinds struct {
 // store.
 func newKinds(f flags, store *objects.Store, log *zap.Logger) (*localKinds, error) {
 	opts := kinds.Options{Dir: filepath.Join(f.root, "kinds"), Objects: storedObjects{store}, Address: "127.0.0.1", Logger: log}
+	if f.network.kind == networkPasta {
+		opts.Address = "" // a pod with a network of its own does not reach another one at the node's address
+		log.Info("with --pod-network=pasta, Services have no address in pods")
+	}
 	host := &atomic.Pointer[feature.Host]{}
 	opts.Event = func(pod *v1.Pod, eventType, reason, message string) {
 		if h := host.Load(); h != nil {

@@ -25,7 +25,12 @@ type findHandler func(ctx context.Context, class string) (handler string, err er
 // leaves the containers running. find is nil without an API server.
 func newRuntime(ctx context.Context, f flags, find findHandler, log *zap.Logger) (rt runtime.Runtime, closeIt func(), err error) {
 	if f.endpoint == processEndpoint {
+		pasta, err := f.network.program()
+		if err != nil {
+			return nil, nil, err
+		}
 		opts := process.Options{
+			Pasta:       pasta,
 			Root:        filepath.Join(f.root, "process"),
 			HostIPs:     f.hostIPs(ctx),
 			Lenient:     f.lenient,

@@ -74,7 +74,7 @@ func newSources(f flags, kinds *localKinds, transactions *updates.Updates, log *
 func newDecoder(f flags) *manifest.Decoder {
 	return &manifest.Decoder{
 		NodeName: types.NodeName(f.node), Strict: true, Policy: staticPolicy(f),
-		OnlyHostNetwork: f.endpoint == processEndpoint,
+		OnlyHostNetwork: f.endpoint == processEndpoint && f.network.kind == networkHost,
 	}
 }
 

@@ -18,7 +18,7 @@ const (
 
 // lines are the connections of one attempt.
 type lines struct {
-	handler *Handler
+	connect dial
 
 	mu struct {
 		sync.Mutex
@@ -40,7 +40,7 @@ type conn struct {
 
 // dial connects for as long as ctx lasts.
 func (l *lines) dial(ctx context.Context, network, address string) (net.Conn, error) {
-	raw, err := l.handler.dial(ctx, network, address)
+	raw, err := l.connect(ctx, network, address)
 	if err != nil {
 		return nil, err
 	}

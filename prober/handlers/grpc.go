@@ -38,7 +38,7 @@ func (h *Handler) grpc(ctx context.Context, t prober.Target, action *v1.GRPCActi
 	}
 	began := time.Now()
 	address := net.JoinHostPort(t.Instance.PodIP, strconv.Itoa(int(action.Port)))
-	l := &lines{handler: h}
+	l := &lines{connect: h.dialOf(t, "")}
 	l.hurry() // no server closes first
 	defer l.close()
 	var broken dialError

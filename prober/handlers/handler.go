@@ -8,6 +8,8 @@ import (
 	"fmt"
 	"net"
 
+	"k8s.io/apimachinery/pkg/types"
+
 	"github.com/keelson-dev/keelson/prober"
 )
 
@@ -49,12 +51,31 @@ func (f RunnerFunc) Exec(ctx context.Context, id string, cmd []string) (stdout, 
 type Options struct {
 	// Runner runs exec probes. Defaults to nil: exec probes have no verdict.
 	Runner Runner
+
+	// DialPod connects with a pod's own address, such as the method of a runtime.PodDialer. Defaults to
+	// a connection from the host's network, as the kubelet makes. Other hosts of a probe are always
+	// connected from there.
+	DialPod func(ctx context.Context, pod types.UID, network, address string) (net.Conn, error)
 }
 
 // Handler makes attempts of any kind. Handler implements prober.Handler.
 type Handler struct {
-	runner Runner
-	dial   func(ctx context.Context, network, address string) (net.Conn, error)
+	runner  Runner
+	dial    dial
+	dialPod func(ctx context.Context, pod types.UID, network, address string) (net.Conn, error)
+}
+
+// dial makes a connection.
+type dial func(ctx context.Context, network, address string) (net.Conn, error)
+
+// dialOf returns how an attempt connects with a host, or with the pod for "".
+func (h *Handler) dialOf(t prober.Target, host string) dial {
+	if h.dialPod == nil || host != "" && host != t.Instance.PodIP {
+		return h.dial
+	}
+	return func(ctx context.Context, network, address string) (net.Conn, error) {
+		return h.dialPod(ctx, t.Pod.UID, network, address)
+	}
 }
 
 var _ prober.Handler = (*Handler)(nil)
@@ -62,7 +83,7 @@ var _ prober.Handler = (*Handler)(nil)
 // New returns a Handler. The error is always nil.
 func New(o Options) (*Handler, error) {
 	dialer := &net.Dialer{KeepAlive: -1}
-	return &Handler{runner: o.Runner, dial: dialer.DialContext}, nil
+	return &Handler{runner: o.Runner, dial: dialer.DialContext, dialPod: o.DialPod}, nil
 }
 
 // Probe makes one attempt according to t.Probe. Any obstacle on the node is an error without a

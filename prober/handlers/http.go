@@ -33,7 +33,7 @@ func (h *Handler) httpGet(ctx context.Context, t prober.Target, action *v1.HTTPG
 	if err != nil {
 		return prober.Outcome{}, err
 	}
-	l := &lines{handler: h}
+	l := &lines{connect: h.dialOf(t, action.Host)}
 	defer l.close()
 	client := &http.Client{Transport: transport(ctx, l, action), CheckRedirect: httpaction.CheckRedirect}
 	resp, err := client.Do(req)

@@ -16,7 +16,7 @@ func (h *Handler) tcpSocket(ctx context.Context, t prober.Target, action *v1.TCP
 	if err != nil {
 		return prober.Outcome{}, err
 	}
-	c, err := h.dial(ctx, "tcp", address)
+	c, err := h.dialOf(t, action.Host)(ctx, "tcp", address)
 	if err != nil {
 		return failure(ctx, "%v", err)
 	}

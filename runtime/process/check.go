@@ -57,6 +57,8 @@ type check struct {
 	isolated bool   // containers have namespaces of their own
 	mapped   bool   // the pod's fsGroup is the agent's group inside of its containers
 	images   bool   // containers have images
+	networks bool   // pods without hostNetwork have a network namespace
+	network  bool   // this pod has
 	profiles string // Options.SeccompRoot
 	// lacks returns why a controller of cgroups is missing, "" if it is there.
 	lacks   func(controller string) string
@@ -69,7 +71,7 @@ type check struct {
 func (r *Runtime) newCheck() *check {
 	return &check{
 		uid: int64(os.Getuid()), gid: int64(os.Getgid()), goos: goruntime.GOOS,
-		host: r.host, confine: r.confine, isolated: r.confine && r.host.Namespaces, images: r.images != nil, profiles: r.seccompRoot,
+		host: r.host, confine: r.confine, isolated: r.confine && r.host.Namespaces, images: r.images != nil, networks: r.pasta != "", profiles: r.seccompRoot,
 		lacks: r.lacks,
 	}
 }
@@ -85,6 +87,7 @@ func (c *check) refuse(asked bool, field, why string) {
 func (c *check) pod(pod *v1.Pod) []string {
 	spec := &pod.Spec
 	c.volumes, c.context, c.mapped = spec.Volumes, spec.SecurityContext, c.mapsGroup(pod)
+	c.network = c.networks && !spec.HostNetwork
 	c.annotations(pod.Annotations)
 	eachContainer(pod, c.container)
 	if spec.SecurityContext != nil {
@@ -133,8 +136,9 @@ func (c *check) container(at string, ct *v1.Container) {
 	for i := range ct.Ports {
 		p := &ct.Ports[i]
 		field := fmt.Sprintf("%s.ports[%d]", at, i)
-		c.refuse(p.HostPort != 0 && p.HostPort != p.ContainerPort, field+".hostPort", whyNetwork)
-		c.refuse(p.HostIP != "" && p.HostIP != "0.0.0.0" && p.HostIP != "::", field+".hostIP", whyNetwork)
+		c.refuse(p.HostPort != 0 && p.HostPort != p.ContainerPort && !c.network, field+".hostPort", whyNetwork)
+		c.refuse(p.HostIP != "" && p.HostIP != "0.0.0.0" && p.HostIP != "::" && !c.network, field+".hostIP", whyNetwork)
+		c.refuse(p.HostPort != 0 && p.Protocol == v1.ProtocolSCTP && c.network, field+".protocol", "pasta forwards TCP and UDP")
 	}
 	c.resources(at+".resources", &ct.Resources)
 	ask := walls.AskOf(c.context, ct.SecurityContext, c.confine)

@@ -104,6 +104,24 @@ spec:
 	}
 }
 
+// A pod with a network of its own has every port, and any host port leads to it.
+func TestPortsOfPodsWithNetworks(t *testing.T) {
+	pod := decode(t, `
+spec:
+  containers:
+  - name: c
+    command: ["true"]
+    ports: [{containerPort: 53, hostPort: 5353, hostIP: 127.0.0.1, protocol: UDP}, {containerPort: 9, hostPort: 9, protocol: SCTP}]
+    securityContext: {capabilities: {add: [NET_BIND_SERVICE]}}
+`)
+	const port = "spec.containers[0].ports"
+	c := check{uid: 1000, gid: 1000, goos: "linux", networks: true, host: walls.Host{Linux: true, Landlock: walls.LeastForFiles, Seccomp: true, FreePorts: 1024}}
+	onHost := c
+	assert.Equal(t, []string{port + "[1].protocol"}, bare(c.pod(pod)))
+	pod.Spec.HostNetwork = true
+	assert.Equal(t, []string{port + "[0].hostPort", port + "[0].hostIP", "spec.containers[0].securityContext.capabilities.add"}, bare(onHost.pod(pod)))
+}
+
 // A pod that asks for a profile by the annotations of before does not run without.
 func TestOldProfileAnnotationsAreRefused(t *testing.T) {
 	pod := decode(t, ordinary)

@@ -122,7 +122,7 @@ func (c *check) needed(add []string, ports []v1.ContainerPort) []string {
 	if len(ports) > 0 {
 		least = int(slices.MinFunc(ports, func(a, b v1.ContainerPort) int { return cmp.Compare(a.ContainerPort, b.ContainerPort) }).ContainerPort)
 	}
-	if least < c.host.FreePorts {
+	if least < c.host.FreePorts && !c.network {
 		return add
 	}
 	return slices.DeleteFunc(slices.Clone(add), walls.BindsPorts)

@@ -78,6 +78,9 @@ func (r *Runtime) create(ctx context.Context, s *sandbox, spec runtime.Container
 	if rec.Walls, err = r.walls(spec, rec, at); err != nil {
 		return containerKey{}, err
 	}
+	if err := s.joinNetwork(&rec); err != nil {
+		return containerKey{}, err
+	}
 	rec.Cgroup = r.limits(key, spec)
 	rec.Sandbox = &s.rec
 	rec.MaxLogSize, rec.MaxLogFiles = r.maxLogSize, r.maxLogFiles

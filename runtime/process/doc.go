@@ -49,7 +49,7 @@
 //     rotates the log, so that the log of one instance takes at most about
 //     Options.MaxLogSize × MaxLogFiles. Package logs reads rotated files, too. On a full
 //     disk, output is lost and the container continues.
-//   - The host's network, processes, users and files. Fields that ask for
+//   - The host's network (see Networks), processes, users and files. Fields that ask for
 //     anything else are refused, see CheckPod, unless Options.Lenient.
 //
 // All processes of a container run as the agent's user. Without walls, a container has all rights
@@ -89,6 +89,15 @@
 // a copy of the shim's memory that makes the prepared calls and nothing else.
 // docs/process-backend.md has the threats, each with the test of its wall.
 //
+// # Networks
+//
+// With Options.Pasta, a pod without hostNetwork has a network namespace. A process of package shim,
+// the keeper, makes a child in the namespace and starts pasta, and ends both. A container enters the
+// namespace between the clone of the shim's child and the clone of the container's own namespaces. The
+// user namespace that owns the network is that child's: a container's own one is inside of it, and
+// has no rights over the network. DialPod takes a socket from a process that enters the namespace,
+// because a program of several threads cannot.
+//
 // # Limits of resources
 //
 // With Options.Cgroup each container has a cgroup with its limits of memory and cpu, in the pod's
@@ -104,6 +113,8 @@
 //	<root>/<uid>/sandbox-<attempt>-<salt>/
 //	    sandbox.json                 pod, host network, boot ID
 //	    stopped.json                 exists if the sandbox was stopped
+//	    network.json                 the keeper of the network, and its child in the namespace
+//	    pasta.pid, pasta.log         of pasta; resolv.conf if the host's file is of no use
 //	    <name>-<restart>-<salt>/
 //	        spec.json                command, environment, facts for statuses; a copy of sandbox.json
 //	        pid.json                 boot ID; PID and start time of shim and main process;
@@ -192,7 +203,7 @@
 //   - Linux 5.3 (pidfd). macOS is best effort: exits are found by polling, and processes
 //     that leave the process group by a double fork are not found.
 //   - Without Options.Cgroup no limits, and no reason OOMKilled: such a container only has
-//     exit code 137. No network namespace.
+//     exit code 137. Without Options.Pasta, no network namespace.
 //   - A set-user-ID program of another user may survive its container. The termination
 //     message then says so.
 //   - Without Options.Cgroup, usage is that of the processes below the shim, from /proc: processor time in steps of

@@ -147,8 +147,10 @@ func (s *sandbox) usable() error {
 		return errors.New("the record of the sandbox is broken")
 	case s.boot.sandbox != s.boot.now:
 		return errors.New("the sandbox is from before the machine was restarted")
+	case s.rec.Network:
+		_, err = s.network()
 	}
-	return nil
+	return err
 }
 
 // instance is an open container folder.

@@ -31,18 +31,24 @@ func (r *Runtime) Leftovers(ctx context.Context) ([]runtime.Leftover, error) {
 	return slices.Concat(r.orphanShims(places), processes, folders), errors.Join(markedErr, placesErr, processesErr, foldersErr)
 }
 
-// isAnyShim recognizes each shim by its arguments.
-func isAnyShim(args []string) bool { return len(args) == 2 && args[0] == record.ShimName }
+// isAnyShim recognizes each shim, and each keeper of a network, by its arguments.
+func isAnyShim(args []string) bool {
+	return len(args) == 2 && args[0] == record.ShimName || isAnyKeeper(args)
+}
 
-// isOwn recognizes each shim of a container below Options.Root by its arguments.
+// isOwn recognizes each shim, and each keeper of a network, below Options.Root by its arguments.
 func (r *Runtime) isOwn(args []string) bool {
 	return isAnyShim(args) && strings.HasPrefix(args[1], r.root+string(filepath.Separator))
 }
 
-// orphanShims finds shims whose container's folder was deleted or renamed.
+// orphanShims finds shims whose container's folder was deleted or renamed, and keepers of networks
+// whose sandbox's folder was.
 func (r *Runtime) orphanShims(places map[int]proc.Place) (out []runtime.Leftover) {
 	for pid, place := range places {
 		_, inPlace := r.keyOfFolder(place.Dir)
+		if isAnyKeeper(place.Args) {
+			inPlace = strings.HasSuffix(place.Dir, string(filepath.Separator)+lastElements(place.Args[1], 2))
+		}
 		if _, gone := os.Lstat(place.Dir); !r.isOwn(place.Args) || inPlace && gone == nil {
 			continue
 		}

@@ -28,6 +28,7 @@ func TestMain(m *testing.M) {
 	miniAgent()
 	reusePIDs()
 	churn()
+	useNetwork()
 	// Built with -race every shim would sleep for a second at its end.
 	_ = os.Setenv("GORACE", "atexit_sleep_ms=0")
 	code := m.Run()

@@ -81,6 +81,13 @@ type Options struct {
 	// container is ignored.
 	Images Images
 
+	// Pasta is the absolute path of the program pasta (https://passt.top), which connects the network
+	// namespaces of pods without rights. With Pasta, a pod without hostNetwork has a network namespace
+	// of its own, with the addresses of HostIPs; hostPorts lead to its containers. Each such pod
+	// costs about 30 MiB for pasta. Needs Confine, namespaces and /dev/net/tun. Without Pasta, every
+	// pod uses the host's network.
+	Pasta string
+
 	// Cgroup is a cgroup such as "/agents/one", an absolute path below the mount points of the
 	// hierarchies. Each container has a cgroup below, with the container's limits, and each pod has
 	// one with the limits of spec.resources. A missing Cgroup is made if the agent's user may do
@@ -101,7 +108,7 @@ type Options struct {
 }
 
 // Runtime runs one OS process per container. It implements runtime.Runtime, CompleteWatcher, Checker,
-// Execer, Updater and Auditor, logs.LogReopener, and on Linux stats.Reader and MemoryMeter. A Runtime has no goroutine after
+// Execer, Updater, Auditor and PodDialer, logs.LogReopener, and on Linux stats.Reader and MemoryMeter. A Runtime has no goroutine after
 // a call has returned. All state is on disk, so several Runtimes of one Root agree.
 type Runtime struct {
 	root    string
@@ -116,6 +123,7 @@ type Runtime struct {
 	confine     bool
 	seccompRoot string
 	images      Images
+	pasta       string
 	cgroup      *cgroup.Parent // nil without Options.Cgroup
 	podPIDs     int64
 
@@ -172,6 +180,13 @@ func New(opts Options) (*Runtime, error) {
 	if opts.Images != nil && !host.Namespaces {
 		return nil, fmt.Errorf("process: Options.Images: needs Options.Confine and namespaces: %w", cmp.Or(noNamespaces, errNotConfined))
 	}
+	switch {
+	case opts.Pasta == "":
+	case !filepath.IsAbs(opts.Pasta):
+		return nil, fmt.Errorf("process: Options.Pasta: %q is not absolute", opts.Pasta)
+	case !host.Namespaces:
+		return nil, fmt.Errorf("process: Options.Pasta: needs Options.Confine and namespaces: %w", cmp.Or(noNamespaces, errNotConfined))
+	}
 	group, err := openCgroup(opts)
 	if err != nil {
 		return nil, err
@@ -184,7 +199,7 @@ func New(opts Options) (*Runtime, error) {
 	r := &Runtime{
 		root: filepath.Clean(opts.Root), hostIPs: slices.Clone(opts.HostIPs),
 		lenient: opts.Lenient, shim: opts.Shim, log: opts.Logger,
-		host: host, confine: opts.Confine, seccompRoot: opts.SeccompRoot, images: opts.Images,
+		host: host, confine: opts.Confine, seccompRoot: opts.SeccompRoot, images: opts.Images, pasta: opts.Pasta,
 		cgroup: group, podPIDs: opts.PodPIDs,
 		maxLogSize:  cmp.Or(opts.MaxLogSize, 10<<20),
 		maxLogFiles: cmp.Or(opts.MaxLogFiles, 5),

@@ -21,8 +21,9 @@ import (
 	"github.com/keelson-dev/keelson/runtime/process/internal/record"
 )
 
-// RunSandbox makes a sandbox, which is a folder with a record. A sandbox has no process. The
-// sandbox is ready until StopSandbox or until the machine restarts.
+// RunSandbox makes a sandbox, which is a folder with a record. A sandbox has no process, except
+// those of its network with Options.Pasta. The sandbox is ready until StopSandbox, until its network ends, or
+// until the machine restarts.
 func (r *Runtime) RunSandbox(ctx context.Context, spec runtime.SandboxSpec) (runtime.SandboxID, error) {
 	if err := ctx.Err(); err != nil {
 		return "", err
@@ -48,11 +49,16 @@ func (r *Runtime) RunSandbox(ctx context.Context, spec runtime.SandboxSpec) (run
 	key := sandboxKey{uid: spec.UID, attempt: spec.Attempt, salt: newSalt()}
 	rec := record.Sandbox{
 		UID: string(spec.UID), Namespace: spec.Namespace, Name: spec.Name,
-		Hostname: spec.Hostname, HostNetwork: spec.HostNetwork, BootID: boot,
+		Hostname: spec.Hostname, HostNetwork: spec.HostNetwork, Network: r.hasNetwork(spec.Pod), BootID: boot,
 		CreatedAt: after(time.Now(), r.newest(spec.UID)),
 	}
 	if err := r.placeSandbox(key, rec); err != nil {
 		return "", fmt.Errorf("sandbox of pod %s: %w", spec.UID, err)
+	}
+	if rec.Network {
+		if err := r.openNetwork(ctx, key, spec.Pod); err != nil {
+			return "", errors.Join(fmt.Errorf("sandbox of pod %s: %w", spec.UID, err), r.RemoveSandbox(context.WithoutCancel(ctx), key.id()))
+		}
 	}
 	return key.id(), nil
 }
@@ -130,7 +136,7 @@ func after(now, last time.Time) time.Time {
 	return last.Add(time.Nanosecond)
 }
 
-// StopSandbox kills the containers of the sandbox and makes the sandbox not ready. Containers that
+// StopSandbox kills the containers of the sandbox, ends its network, and makes the sandbox not ready. Containers that
 // were never started stay created, and later starts fail.
 func (r *Runtime) StopSandbox(ctx context.Context, id runtime.SandboxID) error {
 	if err := ctx.Err(); err != nil {
@@ -178,7 +184,10 @@ func (r *Runtime) stopSandbox(ctx context.Context, s *sandbox) error {
 		})
 	}
 	wg.Wait()
-	return errors.Join(errs...)
+	if err := errors.Join(errs...); err != nil {
+		return err
+	}
+	return s.endNetwork(ctx)
 }
 
 // RemoveSandbox stops the sandbox and removes it with its containers.

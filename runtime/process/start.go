@@ -115,8 +115,7 @@ func (r *Runtime) launch(in *instance, lock *record.Lock) error {
 	if err != nil {
 		return err
 	}
-	err = listen(hear)
-	if err != nil {
+	if _, err = listen(hear); err != nil {
 		// The kill of the shim also kills the container's main process.
 		_ = p.Kill()
 		_, _ = p.Wait()
@@ -206,22 +205,22 @@ func selfExecutable() (string, error) {
 // errSilent is the error of a shim that ended without a report.
 var errSilent = errors.New("the shim ended at once")
 
-// listen waits for a shim's report. The result is nil if the container's command was executed.
-func listen(hear *os.File) error {
+// listen waits for a shim's report. The error is nil if the container's command was executed.
+func listen(hear *os.File) (pid int, err error) {
 	if err := hear.SetReadDeadline(time.Now().Add(startTime)); err != nil {
-		return err
+		return 0, err
 	}
 	var word record.Started
-	err := json.NewDecoder(hear).Decode(&word)
+	err = json.NewDecoder(hear).Decode(&word)
 	switch {
 	case errors.Is(err, os.ErrDeadlineExceeded):
-		return fmt.Errorf("the shim said nothing for %v", startTime)
+		err = fmt.Errorf("the shim said nothing for %v", startTime)
 	case err != nil:
-		return errSilent
+		err = errSilent
 	case word.Error != "":
-		return errors.New(word.Error)
+		err = errors.New(word.Error)
 	}
-	return nil
+	return word.PID, err
 }
 
 // explain adds the first line of the shim's stderr to the error of a shim that ended without a

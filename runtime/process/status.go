@@ -60,6 +60,9 @@ func (r *Runtime) addSandbox(ctx context.Context, st *runtime.PodStatus, key san
 	if s.intact {
 		st.Namespace, st.Name = s.rec.Namespace, s.rec.Name
 	}
+	if sandbox.Ready && s.rec.Network {
+		r.watchNetwork(s)
+	}
 	st.Sandboxes = append(st.Sandboxes, sandbox)
 	keys, err := s.containers()
 	if err != nil {

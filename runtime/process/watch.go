@@ -7,6 +7,7 @@ import (
 	"errors"
 	"iter"
 	"os"
+	"strings"
 
 	"go.uber.org/zap"
 	"k8s.io/apimachinery/pkg/types"
@@ -18,7 +19,7 @@ import (
 // ErrWatching is yielded by a second Watch at the same time.
 var ErrWatching = errors.New("process: Watch is under way already")
 
-// Watch yields the UID of every pod, and then the pod's UID after each exit of a container. Watch
+// Watch yields the UID of every pod, and then the pod's UID after each exit of a container and the end of a network. Watch
 // waits for the end of the shims (pidfds in one epoll), so the exit is recorded before Watch
 // yields. Watch starts no goroutine.
 func (r *Runtime) Watch(ctx context.Context) iter.Seq2[types.UID, error] {
@@ -66,16 +67,17 @@ func (r *Runtime) Watch(ctx context.Context) iter.Seq2[types.UID, error] {
 	}
 }
 
-// tell yields the pods of the containers, each pod once.
+// tell yields the pods of the containers and sandboxes, each pod once.
 func tell(ids []string, yield func(types.UID, error) bool) bool {
 	told := map[types.UID]bool{}
 	for _, id := range ids {
-		key, ok := parseContainerID(runtime.ContainerID{Runtime: name, ID: id})
-		if !ok || told[key.sandbox.uid] {
+		before, _, _ := strings.Cut(id, ":")
+		uid := types.UID(before)
+		if told[uid] {
 			continue
 		}
-		told[key.sandbox.uid] = true
-		if !yield(key.sandbox.uid, nil) {
+		told[uid] = true
+		if !yield(uid, nil) {
 			return false
 		}
 	}
@@ -105,14 +107,18 @@ func (r *Runtime) WatchesAll() bool { return true }
 // watch adds a running container to the running Watch, if any. After a failure the Watch ends with an
 // error, and the next Watch begins with all pods.
 func (r *Runtime) watch(in *instance, hint proc.Ref) {
+	r.watchProcess(in.key.id().ID, hint, in.isShim)
+}
+
+// watchProcess adds a process to the running Watch, with the ID of its container or sandbox.
+func (r *Runtime) watchProcess(id string, hint proc.Ref, match proc.Match) {
 	r.mu.Lock()
 	set := r.mu.watch
 	r.mu.Unlock()
-	id := in.key.id().ID
 	if set == nil || set.Has(id) {
 		return
 	}
-	h, err := proc.HoldAt(hint, in.isShim)
+	h, err := proc.HoldAt(hint, match)
 	switch {
 	case errors.Is(err, os.ErrProcessDone):
 		err = set.AddGone(id)

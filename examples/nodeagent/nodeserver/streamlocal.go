@@ -98,7 +98,12 @@ func (l *local) portForward(w http.ResponseWriter, r *http.Request, pod *v1.Pod,
 	defer end()
 	ctx, used, stop := whileUsed(r.Context(), l.idle)
 	defer func() { _ = stop(nil) }() // the client sees the end of the connection
-	d := &dialer{ctx: ctx, used: used, hosts: append([]string{"localhost"}, sandbox.IPs...)}
+	d := &dialer{ctx: ctx, used: used, hosts: append([]string{"localhost"}, sandbox.IPs...), connect: (&net.Dialer{}).DialContext}
+	if pods, ok := l.runtime.(runtime.PodDialer); ok {
+		d.connect = func(ctx context.Context, network, address string) (net.Conn, error) {
+			return pods.DialPod(ctx, pod.UID, network, address)
+		}
+	}
 	defer context.AfterFunc(ctx, func() {
 		d.close()
 		end()
@@ -178,6 +183,8 @@ type dialer struct {
 	hosts []string        // in the order of trying
 	used  *idleTimer
 
+	connect func(ctx context.Context, network, address string) (net.Conn, error)
+
 	mu struct {
 		sync.Mutex
 		closed      bool
@@ -244,7 +251,9 @@ func (d *dialer) PortForward(_ context.Context, _, _ string, port int32, stream 
 func (d *dialer) dial(port string) (conn *net.TCPConn, err error) {
 	for _, host := range d.hosts {
 		for _, network := range []string{"tcp4", "tcp6"} {
-			c, failed := (&net.Dialer{Timeout: dialPatience}).DialContext(d.ctx, network, net.JoinHostPort(host, port))
+			ctx, cancel := context.WithTimeout(d.ctx, dialPatience)
+			c, failed := d.connect(ctx, network, net.JoinHostPort(host, port))
+			cancel()
 			if failed == nil {
 				return c.(*net.TCPConn), nil
 			}

@@ -154,6 +154,25 @@ func TestPortForwardDials(t *testing.T) {
 	checkPortForward(t, s, s.find, echo(t))
 }
 
+// networked is a runtime whose pods have a loopback of their own: the port 80 is the port at.
+type networked struct {
+	*sessions
+	at int
+}
+
+// DialPod implements runtime.PodDialer.
+func (n networked) DialPod(ctx context.Context, _ types.UID, network, address string) (net.Conn, error) {
+	if host, port, _ := net.SplitHostPort(address); host != "localhost" || port != "80" {
+		return nil, errors.New("no such pod")
+	}
+	return (&net.Dialer{}).DialContext(ctx, network, fmt.Sprint("localhost:", n.at))
+}
+
+func TestPortForwardBeginsInThePodsNetwork(t *testing.T) {
+	n := networked{newSessions(t), echo(t)}
+	checkPortForward(t, n, n.find, 80)
+}
+
 func TestPortForwardByProxy(t *testing.T) {
 	c := newContainers(t)
 	checkPortForward(t, c, c.find, 8080)

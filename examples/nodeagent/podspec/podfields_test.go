@@ -26,7 +26,7 @@ var podFields = []podField{
 	{path: "priority", with: "priority: 2000001000", seen: "runtime/cri TestOOMScore, examples/nodeagent/nodetest TestACriticalPodIsGivenRoom", note: "OOM score of critical pods, preemption at admission, order of evictions under pressure"},
 	{path: "serviceAccountName", with: "serviceAccountName: robot", by: "volumemanager", seen: "volumemanager/plugins/projected TestTokensAreOfOnePodAndAudience, runtime TestFieldRef"},
 	{path: "{serviceAccount,automountServiceAccountToken}", with: "{serviceAccount: robot, automountServiceAccountToken: true}", by: byCluster, note: "the API server adds the volume"},
-	{path: "hostNetwork", with: "hostNetwork: true", process: always, seen: "runtime/cri TestNamespaces, runtime/fake TestIPs", note: "process: every pod is on the host's network; a manifest with false is refused"},
+	{path: "hostNetwork", with: "hostNetwork: true", process: always, seen: "runtime/cri TestNamespaces, runtime/fake TestIPs", note: "process: every pod is on the host's network, and a manifest with false is refused, unless the agent has `--pod-network=pasta`"},
 	{path: "{hostPID,hostIPC}", with: "{hostPID: true, hostIPC: true}", process: always, seen: "runtime/cri TestNamespaces"},
 	{path: "shareProcessNamespace", with: "shareProcessNamespace: true", process: always, seen: "runtime/cri TestNamespaces", note: "process: containers see all of the host's processes"},
 	{path: "hostUsers", with: "hostUsers: false", seen: "runtime/cri TestUserNamespace", note: "needs cri.Options.UserNamespaces, which the reference agent does not set"},

@@ -24,14 +24,21 @@ func init() { Main() }
 // Main returns at once unless this process was started as a shim. In a shim, Main runs the shim and
 // ends the process. Call Main first in main.
 func Main() {
-	if len(os.Args) != 2 || os.Args[0] != record.ShimName || os.Getenv(record.ShimEnv) != "1" {
+	do := run
+	switch {
+	case os.Getenv(record.ShimEnv) != "1":
+		return
+	case len(os.Args) == 2 && os.Args[0] == record.ShimName:
+	case len(os.Args) > 3 && os.Args[0] == record.NetworkName:
+		do = keepNetwork
+	default:
 		return
 	}
 	// The thread is never unlocked, and so lives as long as the process. The parent thread of
 	// the container must not end before the container.
 	goruntime.LockOSThread()
-	if err := run(); err != nil {
-		// Stderr is a file in the container's folder.
+	if err := do(); err != nil {
+		// Stderr is a file in the container's folder, or in that of the sandbox.
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
 	}

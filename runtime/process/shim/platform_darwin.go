@@ -3,6 +3,7 @@
 package shim
 
 import (
+	"errors"
 	"os"
 	"time"
 
@@ -10,6 +11,9 @@ import (
 
 	"github.com/keelson-dev/keelson/runtime/internal/proc"
 )
+
+// keepNetwork is not available here.
+func keepNetwork() error { return errors.ErrUnsupported }
 
 // prepare does little, because macOS has no subreapers. A process that escapes the container's
 // process group by a double fork survives.

@@ -4,6 +4,7 @@ package record
 
 import (
 	"cmp"
+	"slices"
 	"strings"
 	"time"
 
@@ -16,6 +17,7 @@ import (
 const (
 	SandboxFile = "sandbox.json" // Sandbox
 	StoppedFile = "stopped.json" // Stopped; only the existence counts
+	NetworkFile = "network.json" // Network, written when the network is ready
 )
 
 // The files of a container's folder.
@@ -32,6 +34,13 @@ const (
 
 // ShimName is argument 0 of a shim. Argument 1 is the container's folder.
 const ShimName = "keelson-shim"
+
+// NetworkName is argument 0 of the process that keeps the network of a pod. Argument 1 is the
+// sandbox's folder, argument 2 is OwnUser or "", and the command of pasta follows.
+const NetworkName = "keelson-network"
+
+// OwnUser asks for a user namespace that owns the network namespace.
+const OwnUser = "own-user"
 
 // ShimEnv marks a shim in the shim's environment. Containers do not inherit the mark.
 const ShimEnv = "KEELSON_SHIM"
@@ -95,8 +104,15 @@ type Sandbox struct {
 	Name        string    `json:"name"`
 	Hostname    string    `json:"hostname,omitempty"`
 	HostNetwork bool      `json:"hostNetwork,omitempty"`
+	Network     bool      `json:"network,omitempty"` // the pod has a network namespace, see Network
 	BootID      string    `json:"bootID"`
 	CreatedAt   time.Time `json:"createdAt"`
+}
+
+// Network names the processes of a pod's network namespace.
+type Network struct {
+	Keeper proc.Ref `json:"keeper"` // has started the other one and pasta, and ends them
+	Inside proc.Ref `json:"inside"` // is a member of the namespace, and does nothing
 }
 
 // Stopped is the record written by StopSandbox.
@@ -185,8 +201,19 @@ type Root struct {
 	GID     uint32   `json:"gid"`
 	Groups  []uint32 `json:"groups,omitempty"` // supplementary groups, without OwnUser
 
+	// Network is a process in the network namespace of the pod. nil: the host's network.
+	Network *proc.Ref `json:"network,omitempty"`
+
 	HostPID bool `json:"hostPID,omitempty"`
 	HostIPC bool `json:"hostIPC,omitempty"`
+}
+
+// Resolve makes a file of the host the container's /etc/resolv.conf.
+func (r *Root) Resolve(file string) {
+	const at = "/etc/resolv.conf"
+	r.Mounts = slices.DeleteFunc(r.Mounts, func(b Bind) bool { return b.To == at && b.From == at })
+	i := slices.IndexFunc(r.Mounts, func(b Bind) bool { return b.To == "/etc" }) // before the pod's own mounts
+	r.Mounts = slices.Insert(r.Mounts, i+1, Bind{From: file, To: at, File: true, ReadOnly: true})
 }
 
 // Bind is a path of the host that is mounted in a container.
@@ -253,5 +280,6 @@ type Started struct {
 // Every record written by this package has these fields.
 func (s Sandbox) complete() bool { return s.UID != "" && s.BootID != "" && !s.CreatedAt.IsZero() }
 func (s Spec) complete() bool    { return s.ID != "" && s.Name != "" && !s.CreatedAt.IsZero() }
+func (n Network) complete() bool { return n.Keeper.PID > 0 && n.Inside.PID > 0 }
 func (p Process) complete() bool { return p.BootID != "" && p.Shim.PID > 0 }
 func (e Exit) complete() bool    { return !e.FinishedAt.IsZero() }

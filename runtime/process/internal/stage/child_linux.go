@@ -83,7 +83,9 @@ func (c *child) run() (pid int, err error) {
 		case lives:
 		case made:
 			await(pid) // the process between
-			pid = int(result)
+			if pid = int(result); pid < 0 {
+				return 0, fmt.Errorf("make namespaces: %w", syscall.Errno(-pid))
+			}
 		default:
 			err = c.failure(at, what, result)
 		}

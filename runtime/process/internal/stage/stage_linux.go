@@ -104,7 +104,7 @@ func (s *stage) failure(first, step, errno uintptr) error {
 // enter makes the process a member of the namespaces of another process. The process that enters
 // stays outside of the PID namespace; its child goes on.
 func (s *stage) enter(pidfd int, root *record.Root) {
-	s.add(must, "enter the container", unix.SYS_SETNS, uintptr(pidfd), namespaces(root))
+	s.add(must, "enter the container", unix.SYS_SETNS, uintptr(pidfd), namespaces(root)|network(root))
 	s.clone(uintptr(unix.SIGCHLD) | unix.CLONE_PARENT)
 	s.add(must, "file mode mask", unix.SYS_UMASK, 0o022)
 }
@@ -118,17 +118,27 @@ func (s *stage) clone(flags uintptr) {
 // unshare gives the process namespaces of its own.
 func (s *stage) unshare(root *record.Root) {
 	s.flags |= namespaces(root)
+	s.furnish(root)
+}
+
+// furnish prepares the new namespaces.
+func (s *stage) furnish(root *record.Root) {
 	s.add(must, "file mode mask", unix.SYS_UMASK, 0o022)
 	if root.OwnUser {
-		s.write("/proc/self/setgroups", "deny")
-		s.write("/proc/self/gid_map", fmt.Sprintf("%d %d 1", root.GID, os.Getegid()))
-		s.write("/proc/self/uid_map", fmt.Sprintf("%d %d 1", root.UID, os.Geteuid()))
+		s.mapUser(root.UID, root.GID)
 	}
 	propagation := uintptr(unix.MS_PRIVATE)
 	if slices.ContainsFunc(root.Mounts, func(b record.Bind) bool { return b.Follow }) {
 		propagation = unix.MS_SLAVE // changeRoot makes the other mounts private
 	}
 	s.add(must, "own mounts", unix.SYS_MOUNT, 0, s.Text("/"), 0, unix.MS_REC|propagation)
+}
+
+// mapUser maps a user and a group of the new user namespace to the caller's.
+func (s *stage) mapUser(uid, gid uint32) {
+	s.write("/proc/self/setgroups", "deny")
+	s.write("/proc/self/gid_map", fmt.Sprintf("%d %d 1", gid, os.Getegid()))
+	s.write("/proc/self/uid_map", fmt.Sprintf("%d %d 1", uid, os.Geteuid()))
 }
 
 // namespaces returns the flags of the namespaces that a container has for itself.

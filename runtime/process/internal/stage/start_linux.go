@@ -96,9 +96,15 @@ func (s *stage) prepare(c *Command, pass func(*os.File) (fd int, err error)) err
 			s.write(folder+"/cgroup.procs", "0") // 0 is the writer
 		}
 	}
-	if root != nil && c.Beside != nil {
+	switch {
+	case root == nil:
+	case c.Beside != nil:
 		s.enter(int(c.Beside.Fd()), root)
-	} else if root != nil {
+	case root.Network != nil:
+		if err := s.join(root, pass); err != nil {
+			return err
+		}
+	default:
 		s.unshare(root)
 	}
 	s.dieWithParent()

@@ -51,7 +51,11 @@ func New(h *feature.Host, o Options) (*Probes, error) {
 		if _, ok := h.Runtime.(runtime.Execer); ok {
 			runner = runtime.ExecRunner{Runtime: h.Runtime}
 		}
-		handler, err := handlers.New(handlers.Options{Runner: runner})
+		opts := handlers.Options{Runner: runner}
+		if d, ok := h.Runtime.(runtime.PodDialer); ok {
+			opts.DialPod = d.DialPod
+		}
+		handler, err := handlers.New(opts)
 		if err != nil {
 			return nil, err
 		}
