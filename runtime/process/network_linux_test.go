@@ -479,3 +479,20 @@ func TestNetworksOfAnotherUser(t *testing.T) {
 	assert.NoError(t, <-done, "%s", out)
 	assert.NotRegexp(t, "(?m)^--- SKIP", string(out))
 }
+
+// BenchmarkNetwork makes and removes sandboxes on the host's network and with networks of their own.
+func BenchmarkNetwork(b *testing.B) {
+	path, err := exec.LookPath("pasta")
+	if err != nil {
+		b.Skip(err)
+	}
+	for name, opts := range map[string]process.Options{"host": {Confine: true}, "pasta": {Confine: true, Pasta: path}} {
+		b.Run(name, func(b *testing.B) {
+			e := newEnv(b)
+			e.rt = e.open(opts)
+			for b.Loop() {
+				require.NoError(b, e.rt.RemoveSandbox(b.Context(), e.sandbox(e.pod("true"))))
+			}
+		})
+	}
+}
