@@ -76,7 +76,7 @@
 // # Goroutines and locks
 //
 // Only Run has goroutines, one for each source, and joins them before it returns. Changes are
-// merged and updates delivered in the goroutine that called Run. Store, Queue and Readiness are
+// merged and updates delivered in the goroutines that call Submit, one at a time. Store, Queue and Readiness are
 // safe for concurrent use, have no goroutines, and hold no lock during calls to the outside.
 //
 // # Differences from the kubelet (1.36)

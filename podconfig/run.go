@@ -19,7 +19,8 @@ var (
 
 // Merger turns a change of a source into updates. *Store implements it.
 type Merger interface {
-	// Merge has the contract of Store.Merge. Run calls it from a single goroutine.
+	// Merge has the contract of Store.Merge. Run makes one call at a time, in the goroutine of a
+	// source.
 	//
 	// If a Merger has a method Register(...string) error, Run first calls it with the names of all
 	// sources.
@@ -43,42 +44,24 @@ func Run(ctx context.Context, m Merger, out func(context.Context, Update) error,
 	}
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	b := &bus{
-		merger: m, out: out,
-		submissions: make(chan submission),
-		stopped:     make(chan struct{}),
-	}
+	b := &bus{merger: m, out: out, ctx: ctx, cancel: cancel, turn: make(chan struct{}, 1), stopped: make(chan struct{})}
 	defer close(b.stopped)
-	ends := make(chan error)
 	var wg sync.WaitGroup
-	defer wg.Wait()
 	for _, s := range sources {
-		wg.Go(func() { ends <- runSource(ctx, s, b) })
+		wg.Go(func() {
+			if err := runSource(ctx, s, b); err != nil {
+				b.turn <- struct{}{}
+				b.fail(err)
+				<-b.turn
+			}
+		})
 	}
 	if len(sources) == 0 {
 		<-ctx.Done()
 	}
-	var failures []error
-	fail := func(err error) {
-		failures = append(failures, err)
-		cancel(err)
-	}
-	for running := len(sources); running > 0; {
-		select {
-		case sub := <-b.submissions:
-			refused, err := b.merge(ctx, sub)
-			if refused {
-				fail(err)
-			}
-			sub.result <- err
-		case err := <-ends:
-			running--
-			if err != nil {
-				fail(err)
-			}
-		}
-	}
-	return errors.Join(failures...)
+	wg.Wait()
+	b.turn <- struct{}{} // for good: a goroutine of a source may still submit
+	return errors.Join(b.failures...)
 }
 
 // register checks the arguments of Run and registers the sources with m.
@@ -120,34 +103,37 @@ func runSource(ctx context.Context, s Source, b *bus) error {
 	return fmt.Errorf("podconfig: source %q: %w", s.Name(), err)
 }
 
-// bus passes the submissions of all sources to the merging goroutine.
+// bus merges the submissions of all sources, one at a time.
 type bus struct {
-	merger      Merger
-	out         func(context.Context, Update) error
-	submissions chan submission
-	stopped     chan struct{}
+	merger   Merger
+	out      func(context.Context, Update) error
+	ctx      context.Context // of Run
+	cancel   context.CancelCauseFunc
+	turn     chan struct{} // holds a token during a merge, and after Run
+	stopped  chan struct{}
+	failures []error // used with the turn only
 }
 
-type submission struct {
-	source string
-	change Change
-	// result has a buffer for its only error.
-	result chan error
+// fail stops all sources, and makes Run return err.
+func (b *bus) fail(err error) {
+	b.failures = append(b.failures, err)
+	b.cancel(err)
 }
 
-// merge merges a submission. refused reports whether the error is from out, which ends Run, rather
-// than an error for the source alone.
-func (b *bus) merge(ctx context.Context, sub submission) (refused bool, err error) {
-	updates, err := b.merger.Merge(ctx, sub.source, sub.change)
+// merge merges a change. An error of out ends Run; another error is for the source alone.
+func (b *bus) merge(source string, c Change) error {
+	updates, err := b.merger.Merge(b.ctx, source, c)
 	if err != nil {
-		return false, err
+		return err
 	}
 	for _, u := range updates {
-		if err := b.out(ctx, u); err != nil {
-			return true, fmt.Errorf("podconfig: hand over %s of source %q: %w", u.Op, u.Source, err)
+		if err := b.out(b.ctx, u); err != nil {
+			err = fmt.Errorf("podconfig: hand over %s of source %q: %w", u.Op, u.Source, err)
+			b.fail(err)
+			return err
 		}
 	}
-	return false, nil
+	return nil
 }
 
 // sink is the Sink of a source.
@@ -156,16 +142,16 @@ type sink struct {
 	bus    *bus
 }
 
-// Submit waits for the merge of an accepted change even if ctx ends, because the merge uses the
-// caller's pods.
+// Submit merges the change in the goroutine of the caller, after the merges of other sources. An accepted
+// change is merged even if ctx ends.
 func (s sink) Submit(ctx context.Context, c Change) error {
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
 	}
-	sub := submission{source: s.source, change: c, result: make(chan error, 1)}
 	select {
-	case s.bus.submissions <- sub:
-		return <-sub.result
+	case s.bus.turn <- struct{}{}:
+		defer func() { <-s.bus.turn }()
+		return s.bus.merge(s.source, c)
 	case <-ctx.Done():
 		return context.Cause(ctx)
 	case <-s.bus.stopped:
