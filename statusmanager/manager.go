@@ -40,6 +40,8 @@ type Manager struct {
 	wake signal.Signal
 	// stopped is closed when the context of Run has ended.
 	stopped chan struct{}
+	// flights are the turns under way.
+	flights sync.WaitGroup
 
 	mu struct {
 		sync.Mutex

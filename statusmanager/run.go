@@ -5,7 +5,6 @@ package statusmanager
 import (
 	"context"
 	"errors"
-	"sync"
 	"time"
 
 	"github.com/keelson-dev/keelson/internal/bigstack"
@@ -27,14 +26,13 @@ func (m *Manager) Run(ctx context.Context) error {
 		return err
 	}
 	requests, cancel := context.WithCancel(context.WithoutCancel(ctx))
-	var flights sync.WaitGroup
-	m.loop(ctx, requests, &flights)
+	m.loop(ctx, requests)
 	m.close()
 	drain, done := context.WithTimeout(requests, m.options.Drain)
 	defer done()
-	m.loop(drain, requests, &flights)
+	m.loop(drain, requests)
 	cancel()
-	flights.Wait()
+	m.flights.Wait()
 	close(m.stopped)
 	return nil
 }
@@ -57,14 +55,14 @@ func (m *Manager) close() {
 
 // loop starts requests until ctx ends or, once the Manager is closed, no work is left. A timer that waits is
 // replaced, not reset: after a reset the runtime of Go looks through all timers of a bubble of virtual time.
-func (m *Manager) loop(ctx, requests context.Context, flights *sync.WaitGroup) {
+func (m *Manager) loop(ctx, requests context.Context) {
 	looked := time.Now()
 	resync := time.NewTicker(resyncInterval)
 	defer resync.Stop()
 	var due time.Time // when again fires, if later than now
 	again := time.AfterFunc(resyncInterval, m.kick)
 	for ctx.Err() == nil {
-		next, over := m.dispatch(requests, flights)
+		next, over := m.dispatch(requests)
 		if over {
 			return
 		}
@@ -90,11 +88,11 @@ func (m *Manager) loop(ctx, requests context.Context, flights *sync.WaitGroup) {
 
 // dispatch starts every permitted request, and returns the time of the next check; zero if only
 // wake can bring work. over means that a closed Manager has no work left.
-func (m *Manager) dispatch(requests context.Context, flights *sync.WaitGroup) (next time.Time, over bool) {
+func (m *Manager) dispatch(requests context.Context) (next time.Time, over bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	for e := m.take(); e != nil; e = m.take() {
-		flights.Go(func() {
+		m.flights.Go(func() {
 			bigstack.Grow()
 			m.fly(requests, e)
 		})

@@ -7,7 +7,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"sync"
 	"time"
 
 	v1 "k8s.io/api/core/v1"
@@ -24,8 +23,7 @@ import (
 // cleanForever removes the remains of the pods in gone. Also, it looks for remains of pods when
 // Synced closes, when cleaning says so, and every cleanInterval, or earlier while remains are found.
 func (p *Pods) cleanForever(ctx context.Context, workers Workers) {
-	var removals sync.WaitGroup
-	defer removals.Wait()
+	defer p.removals.Wait()
 	select {
 	case <-workers.Synced():
 	case <-ctx.Done():
@@ -40,7 +38,7 @@ func (p *Pods) cleanForever(ctx context.Context, workers Workers) {
 			failed.Report(err)
 		}
 		for _, uid := range left {
-			removals.Go(func() { p.remove(ctx, workers, uid) })
+			p.removals.Go(func() { p.remove(ctx, workers, uid) })
 		}
 		pause := runtime.Unprompted(p.opts.Runtime, cleanInterval)
 		if since = cmp.Or(since, time.Now()); len(left) > 0 {
@@ -48,7 +46,7 @@ func (p *Pods) cleanForever(ctx context.Context, workers Workers) {
 		} else {
 			since = time.Time{}
 		}
-		if !p.removeGone(ctx, workers, &removals, pause, soonest) {
+		if !p.removeGone(ctx, workers, pause, soonest) {
 			return
 		}
 	}
@@ -65,7 +63,7 @@ const (
 // removeGone removes the remains of the pods in gone until cleaning asks for a look or pause is
 // over, but at least until soonest: a look reads every pod, and of many pods that end at the same time
 // each may ask for a look. The result is false if ctx has ended.
-func (p *Pods) removeGone(ctx context.Context, workers Workers, removals *sync.WaitGroup, pause time.Duration, soonest time.Time) bool {
+func (p *Pods) removeGone(ctx context.Context, workers Workers, pause time.Duration, soonest time.Time) bool {
 	timer := time.NewTimer(pause)
 	defer timer.Stop()
 	turns := make(chan struct{}, removalsAtOnce)
@@ -73,7 +71,7 @@ func (p *Pods) removeGone(ctx context.Context, workers Workers, removals *sync.W
 		select {
 		case <-p.gone.Signal():
 			for _, uid := range p.gone.Take() {
-				removals.Go(func() {
+				p.removals.Go(func() {
 					bigstack.Grow()
 					select {
 					case turns <- struct{}{}:

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -40,9 +41,10 @@ type Pods struct {
 	tracker *runtime.Tracker
 	records records
 	// cleaning wakes cleanForever to look for remains of any pod. gone are pods whose remains
-	// cleanForever removes without a look.
+	// cleanForever removes without a look. removals are the removals under way.
 	cleaning signal.Signal
 	gone     *dirty.Set
+	removals sync.WaitGroup
 	// complete: the runtime's hints cover every change.
 	complete bool
 	// workers is the argument of Run; nil before.
