@@ -365,8 +365,10 @@ func TestRemovalsWaitForStops(t *testing.T) {
 			_, err := n.world.Inject(fake.Fault{On: fake.Target{Op: fake.OpRemoveSandbox, UID: pod.UID}, HangUntilCtx: true})
 			require.NoError(n, err)
 		}
-		for _, pod := range pods {
-			n.end(pod, nil)
+		for i, pod := range pods {
+			if n.end(pod, nil); i == 19 {
+				synctest.Wait() // the removals that hang have all turns
+			}
 		}
 		left(1999*time.Millisecond, 40)
 		left(time.Millisecond, 20)
