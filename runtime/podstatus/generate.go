@@ -76,8 +76,9 @@ type Input struct {
 }
 
 // Generate computes a pod's API status. Generate is pure: the same input gives the same status. The
-// caller owns the status, which shares no memory with the input. A call with its own result as
-// Previous returns an equal result for any Now.
+// caller owns the status, which shares no memory with the input except the resource lists of
+// container statuses: they may be lists of the pod's spec, and must not be written. A call with its own
+// result as Previous returns an equal result for any Now.
 //
 // Generate follows the kubelet 1.36 and later changes on the upstream main branch.
 func Generate(in Input) v1.PodStatus {

@@ -3,6 +3,8 @@
 package podstatus
 
 import (
+	"maps"
+
 	v1 "k8s.io/api/core/v1"
 
 	"github.com/keelson-dev/keelson/internal/podfacts"
@@ -52,38 +54,39 @@ const (
 )
 
 // setResources reports the resources in the spec as allocated. For a running container, Resources
-// has the resources last applied, overlaid by the resources that the runtime reports.
+// has the resources last applied, overlaid by the resources that the runtime reports. The status shares
+// unchanged lists with the spec.
 func (g *generator) setResources(spec *v1.Container, in *runtime.ContainerStatus, status *v1.ContainerStatus) {
 	given := &spec.Resources
 	if len(given.Requests) == 0 && len(given.Limits) == 0 {
 		return
 	}
-	status.AllocatedResources = given.Requests.DeepCopy()
-	status.Resources = given.DeepCopy()
+	shown := *given
+	status.AllocatedResources, status.Resources = given.Requests, &shown
 	if in.State != runtime.StateRunning {
 		return
 	}
 	if g.Actuated != nil {
 		if last, ok := g.Actuated(in.ID); ok {
-			overlay(status.Resources.Limits, last.Limits, 0)
-			overlay(status.Resources.Requests, last.Requests, 0)
+			overlay(&shown.Limits, last.Limits, 0)
+			overlay(&shown.Requests, last.Requests, 0)
 		}
 	}
 	if in.Resources != nil {
-		overlay(status.Resources.Limits, in.Resources.Limits, leastCPULimit)
-		overlay(status.Resources.Requests, in.Resources.Requests, leastCPURequest)
+		overlay(&shown.Limits, in.Resources.Limits, leastCPULimit)
+		overlay(&shown.Requests, in.Resources.Requests, leastCPURequest)
 	}
 }
 
-// overlay replaces the cpu and memory values in to by the values in from that are greater than
+// overlay replaces the cpu and memory values in to by the other values in from that are greater than
 // least, in thousandths. That leaves out a memory of 0 bytes, which is no value, and no other memory.
-func overlay(to, from v1.ResourceList, least int64) {
+// The list in to is the pod's and is replaced, not written.
+func overlay(to *v1.ResourceList, from v1.ResourceList, least int64) {
 	for _, name := range []v1.ResourceName{v1.ResourceCPU, v1.ResourceMemory} {
-		_, had := to[name]
-		actual := from[name]
-		if !had || actual.MilliValue() <= least {
-			continue
+		old, had := (*to)[name]
+		if actual := from[name]; had && actual.MilliValue() > least && actual.Cmp(old) != 0 {
+			*to = maps.Clone(*to)
+			(*to)[name] = actual
 		}
-		to[name] = actual.DeepCopy()
 	}
 }
