@@ -125,14 +125,23 @@ func WatchesAll(rt Runtime) bool {
 // restFactor is the factor by which Unprompted lengthens an interval for a CompleteWatcher.
 const restFactor = 10
 
+// Rester is an optional ability of a CompleteWatcher that cannot lose a hint, such as a simulation.
+type Rester interface {
+	// RestFactor replaces the factor ten of Unprompted.
+	RestFactor() time.Duration
+}
+
 // Unprompted returns the time between two looks at the runtime without a hint: ten times the
 // interval for a runtime that hints at each change (WatchesAll), and the interval for other
 // runtimes.
 func Unprompted(rt Runtime, interval time.Duration) time.Duration {
-	if WatchesAll(rt) {
-		return restFactor * interval
+	if !WatchesAll(rt) {
+		return interval
 	}
-	return interval
+	if r, ok := rt.(Rester); ok {
+		return r.RestFactor() * interval
+	}
+	return restFactor * interval
 }
 
 // Checker is an optional ability of a Runtime, a Generator and a HookRunner: to refuse a pod before

@@ -36,7 +36,14 @@ func TestUnprompted(t *testing.T) {
 	assert.Equal(t, time.Minute, Unprompted(watching{}, time.Minute))
 	var plain struct{ Runtime }
 	assert.Equal(t, time.Minute, Unprompted(plain, time.Minute))
+	assert.Equal(t, 7*time.Minute, Unprompted(resting{watching{all: true}}, time.Minute))
+	assert.Equal(t, time.Minute, Unprompted(resting{}, time.Minute), "a runtime without the guarantee")
 }
+
+// resting is a Rester.
+type resting struct{ watching }
+
+func (resting) RestFactor() time.Duration { return 7 }
 
 // A node may have nothing of a resource to give.
 func TestAllocatableMayBeZero(t *testing.T) {
