@@ -3,6 +3,7 @@
 package statustest_test
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"syscall"
@@ -63,6 +64,57 @@ func bound(name, node string) *v1.Pod {
 	pod := &v1.Pod{}
 	pod.Namespace, pod.Name, pod.UID, pod.Spec.NodeName = "ns", name, types.UID("uid-of-"+name), node
 	return pod
+}
+
+// TestClientFollows: Follow passes what a watch passes, after the lag and in the goroutine of the caller, and ends
+// with the error of its function, a cut or the end of its context.
+func TestClientFollows(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, err := statustest.New(statustest.Options{})
+		require.NoError(t, err)
+		c := s.NewClient(time.Second)
+		s.Create(bound("early", "a"))
+		s.Create(bound("other", "b"))
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		began := time.Now()
+		var seen []string
+		ends := make(chan error)
+		refusal := errors.New("enough")
+		follow := func() {
+			ends <- c.Follow(ctx, "a", func(e watch.Event) error {
+				pod := e.Object.(*v1.Pod)
+				seen = append(seen, fmt.Sprintf("%s %s %s", e.Type, pod.Name, time.Since(began)))
+				if pod.Name == "last" {
+					return refusal
+				}
+				return nil
+			})
+		}
+		go follow()
+		synctest.Wait()
+		_, err = s.Change("uid-of-early", func(p *v1.Pod) { p.Status.Phase = v1.PodRunning })
+		require.NoError(t, err)
+		s.Remove("uid-of-other")
+		s.Remove("uid-of-early")
+		s.Create(bound("last", "a"))
+		s.Create(bound("unseen", "a"))
+		require.ErrorIs(t, <-ends, refusal)
+		assert.Equal(t, []string{"ADDED early 0s", "BOOKMARK  0s", "MODIFIED early 1s", "DELETED early 1s", "ADDED last 1s"}, seen)
+
+		s.Remove("uid-of-last")
+		go follow()
+		synctest.Wait()
+		c.Cut(nil)
+		require.NoError(t, <-ends)
+		go follow()
+		require.ErrorIs(t, <-ends, syscall.ECONNREFUSED)
+		c.Mend()
+		go follow()
+		synctest.Wait()
+		cancel()
+		require.NoError(t, <-ends)
+	})
 }
 
 func TestClientWatches(t *testing.T) {

@@ -23,6 +23,7 @@ type stream struct {
 	feed      *feed
 	cancel    context.CancelCauseFunc
 	events    chan watch.Event
+	pass      func(watch.Event) error // takes the events in place of the channel; nil: the channel
 	bookmarks bool
 	timeout   time.Duration // 0: none
 	wake      signal.Signal
@@ -31,8 +32,37 @@ type stream struct {
 	pending []change // guarded by Server.mu
 }
 
+// Follow passes the present pods of a node to f, as additions that end with a bookmark, and then the changes
+// of the pods, in the goroutine of the caller. It returns the error of f, the error of a connection that is
+// cut at the begin, and nil when ctx or the watch has ended. It is a Watch without a channel and a goroutine.
+func (c *Client) Follow(ctx context.Context, node string, f func(watch.Event) error) (err error) {
+	if _, err := c.begin(ctx, &metav1.ListOptions{}); err != nil {
+		return err
+	}
+	w, inner, err := c.add(ctx, node, &metav1.ListOptions{SendInitialEvents: new(true)})
+	if err != nil {
+		return err
+	}
+	w.pass = func(e watch.Event) error {
+		err = f(e)
+		return err
+	}
+	w.run(inner)
+	return err
+}
+
 // open starts a watch. node is "" for all pods.
 func (c *Client) open(ctx context.Context, node string, o *metav1.ListOptions) (watch.Interface, error) {
+	w, inner, err := c.add(ctx, node, o)
+	if err != nil {
+		return nil, err
+	}
+	go w.run(inner)
+	return w, nil
+}
+
+// add returns a watch that is to run in the returned context.
+func (c *Client) add(ctx context.Context, node string, o *metav1.ListOptions) (*stream, context.Context, error) {
 	s := c.server
 	inner, cancel := context.WithCancelCause(ctx)
 	w := &stream{
@@ -46,7 +76,7 @@ func (c *Client) open(ctx context.Context, node string, o *metav1.ListOptions) (
 	w.feed = s.feed(node)
 	if err := w.begin(s, o); err != nil {
 		cancel(nil)
-		return nil, err
+		return nil, nil, err
 	}
 	w.feed.streams = append(w.feed.streams, w)
 	c.mu.Lock()
@@ -55,8 +85,7 @@ func (c *Client) open(ctx context.Context, node string, o *metav1.ListOptions) (
 	if c.mu.err != nil { // cut in the meantime
 		cancel(nil)
 	}
-	go w.run(inner)
-	return w, nil
+	return w, inner, nil
 }
 
 // begin fills in the first events. Server.mu is held.
@@ -153,6 +182,9 @@ func (c change) event() watch.Event {
 }
 
 func (w *stream) send(ctx context.Context, e watch.Event) bool {
+	if w.pass != nil {
+		return w.pass(e) == nil
+	}
 	select {
 	case w.events <- e:
 		return true

@@ -35,6 +35,9 @@ type Options struct {
 	Connect func(node string) (podconfig.Source, statusmanager.Patcher)
 	// Lag is the time from a change on the API server to its arrival at a node. Defaults to 0.
 	Lag time.Duration
+	// Plain saves processor time and memory: the agents follow Server without the reflector of client-go,
+	// whose watches end at times. Defaults to the reflector.
+	Plain bool
 	// ImageSizes are the sizes of images in bytes, by normalized name. Other images have no size.
 	ImageSizes map[string]int64
 	// Bandwidth is the speed of each pull in bytes per second. Defaults to pulls that take no time.
@@ -69,8 +72,8 @@ func New(o Options) (*Cluster, error) {
 	case o.Lag < 0 || o.Bandwidth < 0:
 		return nil, errors.New("cluster: Options.Lag and Options.Bandwidth: negative")
 	}
-	if o.Connect != nil && (o.Server != nil || o.Lag != 0) {
-		return nil, errors.New("cluster: Options.Server and Options.Lag have no effect with Options.Connect")
+	if o.Connect != nil && (o.Server != nil || o.Lag != 0 || o.Plain) {
+		return nil, errors.New("cluster: Options.Server, Options.Lag and Options.Plain have no effect with Options.Connect")
 	}
 	if o.Server == nil && o.Connect == nil {
 		var err error

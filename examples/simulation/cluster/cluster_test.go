@@ -17,11 +17,21 @@ import (
 
 	"github.com/keelson-dev/keelson/examples/nodeagent/nodetest"
 	"github.com/keelson-dev/keelson/examples/simulation/cluster"
+	"github.com/keelson-dev/keelson/podconfig"
 	"github.com/keelson-dev/keelson/runtime"
 	"github.com/keelson-dev/keelson/runtime/fake"
 	"github.com/keelson-dev/keelson/statusmanager"
 	"github.com/keelson-dev/keelson/statusmanager/statustest"
 )
+
+// onBothSources runs a test with the reflector of client-go and without.
+func onBothSources(t *testing.T, o cluster.Options, test func(t *testing.T, o cluster.Options)) {
+	t.Helper()
+	for _, plain := range []bool{false, true} {
+		o.Plain = plain
+		t.Run(fmt.Sprintf("plain=%t", plain), func(t *testing.T) { test(t, o) })
+	}
+}
 
 // start runs a cluster of n nodes in a bubble until the end of f.
 func start(t *testing.T, n int, o cluster.Options, f func(*cluster.Cluster)) {
@@ -67,24 +77,26 @@ func started(c *cluster.Cluster, node string) int {
 // deletion and their grace period.
 func TestEachNodeRunsItsOwnPods(t *testing.T) {
 	behave := func(*v1.Pod, runtime.ContainerSpec) fake.Script { return fake.Script{TermAfter: 2 * time.Second} }
-	start(t, 20, cluster.Options{Lag: time.Second, Behave: behave}, func(c *cluster.Cluster) {
-		var uids []types.UID
-		for i, n := range c.Nodes() {
-			uids = append(uids, bind(c, fmt.Sprintf("pod-%d", i), n.Name, "image"))
-		}
-		time.Sleep(time.Second)
-		synctest.Wait()
-		for i, n := range c.Nodes() {
-			assert.Equal(t, v1.PodRunning, phase(c, uids[i]))
-			assert.Equal(t, 1, started(c, n.Name))
-		}
-		_, err := c.Server().Delete(uids[3])
-		require.NoError(t, err)
-		time.Sleep(2999 * time.Millisecond)
-		assert.Equal(t, v1.PodRunning, phase(c, uids[3]))
-		time.Sleep(time.Millisecond)
-		synctest.Wait()
-		assert.EqualValues(t, "gone", phase(c, uids[3]), "a second of lag, two seconds of the container")
+	onBothSources(t, cluster.Options{Lag: time.Second, Behave: behave}, func(t *testing.T, o cluster.Options) {
+		start(t, 20, o, func(c *cluster.Cluster) {
+			var uids []types.UID
+			for i, n := range c.Nodes() {
+				uids = append(uids, bind(c, fmt.Sprintf("pod-%d", i), n.Name, "image"))
+			}
+			time.Sleep(time.Second)
+			synctest.Wait()
+			for i, n := range c.Nodes() {
+				assert.Equal(t, v1.PodRunning, phase(c, uids[i]))
+				assert.Equal(t, 1, started(c, n.Name))
+			}
+			_, err := c.Server().Delete(uids[3])
+			require.NoError(t, err)
+			time.Sleep(2999 * time.Millisecond)
+			assert.Equal(t, v1.PodRunning, phase(c, uids[3]))
+			time.Sleep(time.Millisecond)
+			synctest.Wait()
+			assert.EqualValues(t, "gone", phase(c, uids[3]), "a second of lag, two seconds of the container")
+		})
 	})
 }
 
@@ -116,81 +128,85 @@ func TestPullsTakeTime(t *testing.T) {
 // TestLostNode: the containers of a lost node end, its pods stay as they were on the API server, and
 // they start again when the node returns.
 func TestLostNode(t *testing.T) {
-	start(t, 2, cluster.Options{}, func(c *cluster.Cluster) {
-		stays, goes := bind(c, "stays", "node-0", "image"), bind(c, "goes", "node-0", "image")
-		other := bind(c, "other", "node-1", "image")
-		time.Sleep(time.Minute)
-		lost := c.Node("node-0")
-		lost.Lose()
-		lost.Lose()
-		c.Server().Remove(goes)
-		late := bind(c, "late", "node-0", "image")
-		time.Sleep(time.Hour)
-		assert.Equal(t, []v1.PodPhase{v1.PodRunning, "", v1.PodRunning}, []v1.PodPhase{phase(c, stays), phase(c, late), phase(c, other)})
-		assert.Equal(t, 2, started(c, "node-0"))
-		for _, pod := range lost.World.Truth() {
-			for _, container := range pod.Containers {
-				assert.Equal(t, runtime.StateExited, container.State)
+	onBothSources(t, cluster.Options{}, func(t *testing.T, o cluster.Options) {
+		start(t, 2, o, func(c *cluster.Cluster) {
+			stays, goes := bind(c, "stays", "node-0", "image"), bind(c, "goes", "node-0", "image")
+			other := bind(c, "other", "node-1", "image")
+			time.Sleep(time.Minute)
+			lost := c.Node("node-0")
+			lost.Lose()
+			lost.Lose()
+			c.Server().Remove(goes)
+			late := bind(c, "late", "node-0", "image")
+			time.Sleep(time.Hour)
+			assert.Equal(t, []v1.PodPhase{v1.PodRunning, "", v1.PodRunning}, []v1.PodPhase{phase(c, stays), phase(c, late), phase(c, other)})
+			assert.Equal(t, 2, started(c, "node-0"))
+			for _, pod := range lost.World.Truth() {
+				for _, container := range pod.Containers {
+					assert.Equal(t, runtime.StateExited, container.State)
+				}
 			}
-		}
-		lost.Return()
-		time.Sleep(time.Minute)
-		assert.Equal(t, v1.PodRunning, phase(c, late))
-		status := c.Server().Get(stays).Status
-		assert.Equal(t, v1.PodRunning, status.Phase)
-		assert.EqualValues(t, 1, status.ContainerStatuses[0].RestartCount)
-		assert.Equal(t, 4, started(c, "node-0"))
-		assert.Equal(t, 1, started(c, "node-1"))
-		lost.Lose()
-		lost.Return() // before the end of the agent
-		time.Sleep(time.Minute)
-		assert.Equal(t, 6, started(c, "node-0"))
+			lost.Return()
+			time.Sleep(time.Minute)
+			assert.Equal(t, v1.PodRunning, phase(c, late))
+			status := c.Server().Get(stays).Status
+			assert.Equal(t, v1.PodRunning, status.Phase)
+			assert.EqualValues(t, 1, status.ContainerStatuses[0].RestartCount)
+			assert.Equal(t, 4, started(c, "node-0"))
+			assert.Equal(t, 1, started(c, "node-1"))
+			lost.Lose()
+			lost.Return() // before the end of the agent
+			time.Sleep(time.Minute)
+			assert.Equal(t, 6, started(c, "node-0"))
+		})
 	})
 }
 
 // TestTroubleOfTheServer: pods arrive, and statuses too, in spite of watches that end, history that is
 // gone, conflicts and a cut connection.
 func TestTroubleOfTheServer(t *testing.T) {
-	start(t, 5, cluster.Options{Lag: 300 * time.Millisecond}, func(c *cluster.Cluster) {
-		server := c.Server()
-		_, err := server.Inject(statustest.Fault{Request: statusmanager.RequestPatch, Times: 20,
-			Err: apierrors.NewConflict(v1.Resource("pods"), "any", fmt.Errorf("the object has been modified"))})
-		require.NoError(t, err)
-		var uids []types.UID
-		for i := range 50 {
-			uids = append(uids, bind(c, fmt.Sprintf("pod-%d", i), fmt.Sprintf("node-%d", i%5), "image"))
-			n := c.Nodes()[i%5]
-			switch i % 4 {
-			case 0:
-				n.Client.EndWatches()
-			case 1:
-				server.Compact()
-				n.Client.EndWatches()
-			case 2:
-				server.Bookmark()
-			case 3:
-				n.Client.Cut(apierrors.NewServiceUnavailable("maintenance"))
-				time.AfterFunc(time.Minute, n.Client.Mend)
+	onBothSources(t, cluster.Options{Lag: 300 * time.Millisecond}, func(t *testing.T, o cluster.Options) {
+		start(t, 5, o, func(c *cluster.Cluster) {
+			server := c.Server()
+			_, err := server.Inject(statustest.Fault{Request: statusmanager.RequestPatch, Times: 20,
+				Err: apierrors.NewConflict(v1.Resource("pods"), "any", fmt.Errorf("the object has been modified"))})
+			require.NoError(t, err)
+			var uids []types.UID
+			for i := range 50 {
+				uids = append(uids, bind(c, fmt.Sprintf("pod-%d", i), fmt.Sprintf("node-%d", i%5), "image"))
+				n := c.Nodes()[i%5]
+				switch i % 4 {
+				case 0:
+					n.Client.EndWatches()
+				case 1:
+					server.Compact()
+					n.Client.EndWatches()
+				case 2:
+					server.Bookmark()
+				case 3:
+					n.Client.Cut(apierrors.NewServiceUnavailable("maintenance"))
+					time.AfterFunc(time.Minute, n.Client.Mend)
+				}
+				time.Sleep(time.Second)
 			}
-			time.Sleep(time.Second)
-		}
-		time.Sleep(2 * time.Minute)
-		for _, uid := range uids[:10] {
-			server.Remove(uid)
-		}
-		time.Sleep(10 * time.Minute)
-		for i, uid := range uids {
-			want := v1.PodRunning
-			if i < 10 {
-				want = "gone"
+			time.Sleep(2 * time.Minute)
+			for _, uid := range uids[:10] {
+				server.Remove(uid)
 			}
-			assert.Equal(t, want, phase(c, uid), uid)
-		}
-		for _, n := range c.Nodes() {
-			assert.Equal(t, 10, n.World.Total(fake.OpStartContainer))
-			assert.Equal(t, 2, n.World.Total(fake.OpStopContainer))
-			assert.NoError(t, n.World.NoOverlap())
-		}
+			time.Sleep(10 * time.Minute)
+			for i, uid := range uids {
+				want := v1.PodRunning
+				if i < 10 {
+					want = "gone"
+				}
+				assert.Equal(t, want, phase(c, uid), uid)
+			}
+			for _, n := range c.Nodes() {
+				assert.Equal(t, 10, n.World.Total(fake.OpStartContainer))
+				assert.Equal(t, 2, n.World.Total(fake.OpStopContainer))
+				assert.NoError(t, n.World.NoOverlap())
+			}
+		})
 	})
 }
 
@@ -225,9 +241,11 @@ func TestOptionsAreChecked(t *testing.T) {
 		return nodes
 	}
 	for want, o := range map[string]cluster.Options{
-		"Options.Nodes: none":                  {Root: "/r"},
-		`Options.Root "": want an absolute`:    {Nodes: named("a")},
-		"Options.Nodes[1]: nil, or the name":   {Root: "/r", Nodes: named("a", "a")},
+		"Options.Nodes: none":                {Root: "/r"},
+		`Options.Root "": want an absolute`:  {Nodes: named("a")},
+		"Options.Nodes[1]: nil, or the name": {Root: "/r", Nodes: named("a", "a")},
+		"Options.Plain have no effect with Op": {Root: "/r", Nodes: named("a"), Plain: true,
+			Connect: func(string) (podconfig.Source, statusmanager.Patcher) { return nil, nil }},
 		"Options.Lag and Options.Bandwidth: n": {Root: "/r", Nodes: named("a"), Lag: -1},
 	} {
 		_, err := cluster.New(o)

@@ -177,6 +177,9 @@ func (n *Node) connect(random func() float64) (podconfig.Source, statusmanager.P
 		source, patcher := connect(n.Name)
 		return source, patcher, nil
 	}
+	if n.cluster.opts.Plain {
+		return plain{n.Client, n.Name}, n.Client, nil
+	}
 	source, err := podwatch.New(podwatch.Config{Pods: n.Client, NodeName: types.NodeName(n.Name), Random: random})
 	return source, n.Client, err
 }

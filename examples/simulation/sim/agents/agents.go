@@ -119,7 +119,7 @@ func New(o Options) (backend func(sim.BackendInput) (sim.Backend, error), stop f
 		a.settle, a.born = synctest.Wait, time.Now()
 		var err error
 		a.cluster, err = cluster.New(cluster.Options{
-			Nodes: o.Nodes, Root: o.Root, Seed: o.Seed, ImageSizes: b.Model.ImageSizes, Bandwidth: b.Model.Bandwidth,
+			Nodes: o.Nodes, Root: o.Root, Seed: o.Seed, Plain: true, ImageSizes: b.Model.ImageSizes, Bandwidth: b.Model.Bandwidth,
 			Latency: a.latency, Behave: a.behave, Agent: a.slim,
 		})
 		if err != nil {
