@@ -8,6 +8,7 @@ import (
 	"os"
 	goruntime "runtime"
 	"runtime/debug"
+	"sync"
 	"sync/atomic"
 
 	"github.com/keelson-dev/keelson/internal/garbage"
@@ -22,8 +23,12 @@ const (
 	most = 2000
 )
 
+// room is the part of the heap with huge pages, in bytes.
+const room = 1 << 30
+
 // Set trades memory for processor time until restore is called. The heap grows to 384 MiB, or by half of
-// what is live, before garbage is collected. The process uses a single processor: most of the time one
+// what is live, before garbage is collected. On Linux the first GiB of the heap has huge pages, also after
+// restore. The process uses a single processor: most of the time one
 // goroutine of a simulation runs, and a second processor would only look for work. The variables GOGC and
 // GOMAXPROCS of the environment have precedence.
 func Set() (restore func()) {
@@ -41,8 +46,15 @@ func Set() (restore func()) {
 	}
 }
 
+// advise gives the heap huge pages.
+var advise = sync.OnceFunc(func() {
+	adviseHugePages(room)
+	goruntime.GC()
+})
+
 // follow sets the growth of the heap now and after each collection, until restore is called.
 func follow() (restore func()) {
+	advise()
 	set := func() int { return debug.SetGCPercent(garbage.PercentTo(heap, garbage.Live(), least, most)) }
 	before := set()
 	var over atomic.Bool

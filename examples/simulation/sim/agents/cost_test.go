@@ -37,11 +37,11 @@ var (
 // listings of its node. Six of them start, stop and remove the pod, and the others read it.
 const callsPerPod = 10
 
-// processorTime returns the processor time of this process.
-func processorTime(t *testing.T) time.Duration {
+// usage returns the processor time of this process, and its resident memory at most, in MiB on Linux.
+func usage(t *testing.T) (processor time.Duration, resident int64) {
 	var u syscall.Rusage
 	require.NoError(t, syscall.Getrusage(syscall.RUSAGE_SELF, &u))
-	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
+	return time.Duration(u.Utime.Nano() + u.Stime.Nano()), int64(u.Maxrss) >> 10
 }
 
 // TestCost runs an hour of virtual time, with the settings of the program simulate: pods of five minutes that arrive during the first 50 minutes,
@@ -79,7 +79,8 @@ func measure(t *testing.T, work time.Duration) {
 		}
 		s, err := sim.New(o)
 		require.NoError(t, err)
-		before, born := processorTime(t), time.Now()
+		before, _ := usage(t)
+		born := time.Now()
 		var started time.Duration
 		ready := 0
 		for e, more := s.Step(); more; e, more = s.Step() {
@@ -87,13 +88,15 @@ func measure(t *testing.T, work time.Duration) {
 				continue
 			}
 			if ready++; ready == total {
-				started = processorTime(t) - before
+				now, _ := usage(t)
+				started = now - before
 			}
 		}
 		require.NoError(t, s.Err())
 		time.Sleep(time.Hour - time.Since(born)) // the run ends with its last event
 		synctest.Wait()
-		spent := processorTime(t) - before
+		after, resident := usage(t)
+		spent := after - before
 		goruntime.GC()
 		var m goruntime.MemStats
 		goruntime.ReadMemStats(&m)
@@ -114,8 +117,8 @@ func measure(t *testing.T, work time.Duration) {
 				sum += n.World.Total(op)
 			}
 		}
-		t.Logf("%d nodes × %d pods, one virtual hour: %.1f s of processor time (%.1f s until the last pod was ready), %d MiB of heap, %d MiB of stacks, %d MiB from the system, %d goroutines, %.2f calls and %.2f patches per pod: %v",
-			*costNodes, *costPods, spent.Seconds(), started.Seconds(), m.HeapAlloc>>20, m.StackInuse>>20, m.Sys>>20, goruntime.NumGoroutine(), float64(sum)/float64(total), float64(backend.Cluster().Server().Total(statusmanager.RequestPatch))/float64(total), calls)
+		t.Logf("%d nodes × %d pods, one virtual hour: %.1f s of processor time (%.1f s until the last pod was ready), %d MiB of heap, %d MiB of stacks, %d MiB resident at most, %d goroutines, %.2f calls and %.2f patches per pod: %v",
+			*costNodes, *costPods, spent.Seconds(), started.Seconds(), m.HeapAlloc>>20, m.StackInuse>>20, resident, goruntime.NumGoroutine(), float64(sum)/float64(total), float64(backend.Cluster().Server().Total(statusmanager.RequestPatch))/float64(total), calls)
 		assert.Equal(t, total, ready, "the pods that were ready")
 		assert.LessOrEqual(t, sum-calls[fake.OpList], callsPerPod*total)
 		require.NoError(t, stop())
