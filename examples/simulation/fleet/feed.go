@@ -28,6 +28,7 @@ type feeds struct {
 	byNode map[string]*feed
 	nodeOf map[types.UID]string
 	listed bool // a Snapshot has been passed on
+	shapes shapes
 }
 
 // feed is the podconfig.Source of a node's agent.
@@ -73,9 +74,9 @@ func (f *feeds) Submit(_ context.Context, c podconfig.Change) error {
 		f.snapshot(c.Pods())
 	case podconfig.ChangeUpsert:
 		for _, pod := range c.Pods() {
-			f.note(slim(pod))
+			f.note(f.shapes.slim(pod))
 			if feed := f.byNode[pod.Spec.NodeName]; feed != nil {
-				feed.push(podconfig.Upsert(pod))
+				feed.push(podconfig.Upsert(pod).Given())
 			}
 		}
 	case podconfig.ChangeRemove:
@@ -96,7 +97,7 @@ func (f *feeds) snapshot(pods []*v1.Pod) {
 	f.nodeOf = make(map[types.UID]string, len(pods))
 	all := make(map[string][]*v1.Pod, len(f.byNode))
 	for _, pod := range pods {
-		f.note(slim(pod))
+		f.note(f.shapes.slim(pod))
 		delete(gone, pod.UID)
 		all[pod.Spec.NodeName] = append(all[pod.Spec.NodeName], pod)
 	}
@@ -104,7 +105,7 @@ func (f *feeds) snapshot(pods []*v1.Pod) {
 		f.forget(uid)
 	}
 	for node, feed := range f.byNode {
-		feed.push(podconfig.Snapshot(all[node]...))
+		feed.push(podconfig.Snapshot(all[node]...).Given())
 	}
 }
 
@@ -171,26 +172,7 @@ func (s *feed) list(ctx context.Context, out podconfig.Sink) error {
 	for i := range list.Items {
 		pod := &list.Items[i]
 		s.feeds.nodeOf[pod.UID] = s.node
-		pods = append(pods, slim(pod))
+		pods = append(pods, s.feeds.shapes.slim(pod))
 	}
-	return out.Submit(ctx, podconfig.Snapshot(pods...))
-}
-
-// slim removes the fields that simulated containers do not read, and returns the pod.
-func slim(pod *v1.Pod) *v1.Pod {
-	pod.ManagedFields = nil
-	delete(pod.Annotations, v1.LastAppliedConfigAnnotation)
-	s := &pod.Spec
-	s.Volumes, s.ImagePullSecrets = nil, nil
-	for i := range s.InitContainers {
-		slimContainer(&s.InitContainers[i])
-	}
-	for i := range s.Containers {
-		slimContainer(&s.Containers[i])
-	}
-	return pod
-}
-
-func slimContainer(c *v1.Container) {
-	c.Command, c.Args, c.Env, c.EnvFrom, c.VolumeMounts, c.VolumeDevices = nil, nil, nil, nil, nil, nil
+	return out.Submit(ctx, podconfig.Snapshot(pods...).Given())
 }

@@ -43,6 +43,9 @@ type told struct{ all []string }
 
 func (r *told) Submit(_ context.Context, c podconfig.Change) error {
 	text := strings.ToLower(c.Kind().String())
+	if c.Kind() != podconfig.ChangeRemove && !c.IsGiven() {
+		text += " copied"
+	}
 	for _, p := range c.Pods() {
 		text += " " + p.Name
 	}

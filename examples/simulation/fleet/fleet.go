@@ -124,6 +124,7 @@ func (f *Fleet) connect() error {
 	config.AcceptContentTypes = "application/vnd.kubernetes.protobuf,application/json"
 	config.WarningHandler = rest.NoWarnings{}
 	config.UserAgent = "keelson-fleet"
+	spare(config)
 	client, err := kubernetes.NewForConfig(config)
 	if err != nil {
 		return err
