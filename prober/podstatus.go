@@ -6,6 +6,8 @@ import (
 	"time"
 
 	v1 "k8s.io/api/core/v1"
+
+	"github.com/keelson-dev/keelson/internal/podfacts"
 )
 
 // UpdatePodStatus sets Started and Ready of the container statuses of a pod, from its spec and from
@@ -24,11 +26,9 @@ func (p *Prober) UpdatePodStatus(pod *v1.Pod, s *v1.PodStatus) {
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	for _, statuses := range [][]v1.ContainerStatus{s.ContainerStatuses, s.InitContainerStatuses} {
-		for i := range statuses {
-			if c, where := find(pod, statuses[i].Name); where != placeNone {
-				applyResults(&statuses[i], c, where, p.mu.result)
-			}
+	for one := range podfacts.Statuses(s) {
+		if c, where := find(pod, one.Name); where != placeNone {
+			applyResults(one, c, where, p.mu.result)
 		}
 	}
 }
@@ -62,19 +62,16 @@ func Running(pod *v1.Pod, status *v1.PodStatus, since time.Time) map[string]Inst
 		return nil
 	}
 	running := map[string]Instance{}
-	for _, statuses := range [][]v1.ContainerStatus{status.ContainerStatuses, status.InitContainerStatuses} {
-		for i := range statuses {
-			s := &statuses[i]
-			if s.State.Running == nil || s.ContainerID == "" {
-				continue
-			}
-			in := Instance{ID: s.ContainerID, StartedAt: s.State.Running.StartedAt.Time, PodIP: status.PodIP}
-			if in.StartedAt.Before(since) {
-				in.Adopted = true
-				in.Started, in.Ready = lastKnown(&pod.Status, s)
-			}
-			running[s.Name] = in
+	for s := range podfacts.Statuses(status) {
+		if s.State.Running == nil || s.ContainerID == "" {
+			continue
 		}
+		in := Instance{ID: s.ContainerID, StartedAt: s.State.Running.StartedAt.Time, PodIP: status.PodIP}
+		if in.StartedAt.Before(since) {
+			in.Adopted = true
+			in.Started, in.Ready = lastKnown(&pod.Status, s)
+		}
+		running[s.Name] = in
 	}
 	return running
 }
@@ -82,12 +79,9 @@ func Running(pod *v1.Pod, status *v1.PodStatus, since time.Time) map[string]Inst
 // lastKnown returns Started and Ready of the last status for the instance in now. A last status
 // without an ID may be of any instance.
 func lastKnown(last *v1.PodStatus, now *v1.ContainerStatus) (started, ready bool) {
-	for _, statuses := range [][]v1.ContainerStatus{last.ContainerStatuses, last.InitContainerStatuses} {
-		for i := range statuses {
-			s := &statuses[i]
-			if s.Name == now.Name && (s.ContainerID == now.ContainerID || s.ContainerID == "") {
-				return s.Started != nil && *s.Started, s.Ready
-			}
+	for s := range podfacts.Statuses(last) {
+		if s.Name == now.Name && (s.ContainerID == now.ContainerID || s.ContainerID == "") {
+			return s.Started != nil && *s.Started, s.Ready
 		}
 	}
 	return false, false

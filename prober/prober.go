@@ -13,6 +13,7 @@ import (
 
 	"github.com/keelson-dev/keelson/internal/dirty"
 	"github.com/keelson-dev/keelson/internal/lifecycle"
+	"github.com/keelson-dev/keelson/internal/podfacts"
 	"github.com/keelson-dev/keelson/internal/signal"
 	"github.com/keelson-dev/keelson/internal/sorted"
 )
@@ -119,12 +120,9 @@ func (p *Prober) AddPod(pod *v1.Pod, running map[string]Instance) {
 		return
 	}
 	var arrivals []arrival
-	for _, containers := range [][]v1.Container{pod.Spec.Containers, pod.Spec.InitContainers} {
-		for i := range containers {
-			c := &containers[i]
-			if probed(pod, c.Name) == c {
-				arrivals = append(arrivals, p.arrival(pod, c, running[c.Name]))
-			}
+	for c := range podfacts.Containers(&pod.Spec) {
+		if probed(pod, c.Name) == c {
+			arrivals = append(arrivals, p.arrival(pod, c, running[c.Name]))
 		}
 	}
 	p.change(func(r *registry, now time.Time) {

@@ -5,7 +5,6 @@ package runtime
 import (
 	"errors"
 	"fmt"
-	"iter"
 	"slices"
 	"strings"
 
@@ -49,7 +48,7 @@ func appendNew(fields, more []string) []string {
 // its containers. A wrapper with more abilities needs its own CheckPod.
 func (g *DefaultGenerator) CheckPod(pod *v1.Pod) error {
 	r := refusals{}
-	for ref, c := range containersOf(pod) {
+	for ref, c := range Containers(pod) {
 		for i := range c.Env {
 			if from := c.Env[i].ValueFrom; from != nil && from.FileKeyRef != nil {
 				r.add(fmt.Sprintf("spec.%s[%d].env[%d].valueFrom.fileKeyRef", ref.Group, ref.Index, i),
@@ -66,7 +65,7 @@ func (g *DefaultGenerator) CheckPod(pod *v1.Pod) error {
 // CheckPod implements Checker. The pod is refused if one of its hooks could never succeed.
 func (h *hooks) CheckPod(pod *v1.Pod) error {
 	r := refusals{}
-	for ref, c := range containersOf(pod) {
+	for ref, c := range Containers(pod) {
 		if c.Lifecycle == nil {
 			continue
 		}
@@ -89,24 +88,6 @@ func (h *hooks) check(r *refusals, at string, c *v1.Container, hook *v1.Lifecycl
 		}
 	case hook.TCPSocket != nil && hook.Sleep == nil:
 		r.add(at+".tcpSocket", "container "+c.Name+": Kubernetes has no tcpSocket hooks")
-	}
-}
-
-// containersOf yields all containers of a pod with their positions.
-func containersOf(pod *v1.Pod) iter.Seq2[Ref, *v1.Container] {
-	return func(yield func(Ref, *v1.Container) bool) {
-		for _, group := range []Group{GroupInit, GroupRegular, GroupEphemeral} {
-			for i := 0; ; i++ {
-				ref := Ref{Group: group, Index: i}
-				c := ref.Container(pod)
-				if c == nil {
-					break
-				}
-				if !yield(ref, c) {
-					return
-				}
-			}
-		}
 	}
 }
 

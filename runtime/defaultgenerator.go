@@ -141,7 +141,7 @@ func (g *DefaultGenerator) UsesAddresses(pod *v1.Pod) bool {
 	uses := func(e v1.EnvVar) bool {
 		return e.ValueFrom != nil && e.ValueFrom.FieldRef != nil && strings.HasPrefix(e.ValueFrom.FieldRef.FieldPath, "status.podIP")
 	}
-	for _, c := range containersOf(pod) {
+	for _, c := range Containers(pod) {
 		if slices.ContainsFunc(c.Env, uses) {
 			return true
 		}

@@ -5,6 +5,7 @@ package runtime
 import (
 	v1 "k8s.io/api/core/v1"
 
+	"github.com/keelson-dev/keelson/internal/podfacts"
 	"github.com/keelson-dev/keelson/internal/restartrule"
 )
 
@@ -49,16 +50,14 @@ func RestartAllTriggered(pod *v1.Pod, status *PodStatus) bool {
 	if current == nil || pod.DeletionTimestamp != nil {
 		return false
 	}
-	for _, list := range [][]v1.Container{pod.Spec.InitContainers, pod.Spec.Containers} {
-		for i := range list {
-			if !restartrule.CanRestartAll(&list[i]) {
-				continue
-			}
-			for j := range status.Containers {
-				st := &status.Containers[j]
-				if st.Name == list[i].Name && st.Sandbox == current.ID && triggersRestartAll(pod, &list[i], st) {
-					return true
-				}
+	for c := range podfacts.Containers(&pod.Spec) {
+		if !restartrule.CanRestartAll(c) {
+			continue
+		}
+		for i := range status.Containers {
+			st := &status.Containers[i]
+			if st.Name == c.Name && st.Sandbox == current.ID && triggersRestartAll(pod, c, st) {
+				return true
 			}
 		}
 	}

@@ -3,6 +3,8 @@
 package runtime
 
 import (
+	"iter"
+
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 )
@@ -132,23 +134,30 @@ func (r Ref) Container(pod *v1.Pod) *v1.Container {
 	return nil
 }
 
-// Find returns the position of the named container in pod. The search order is regular, init,
-// ephemeral containers. Names are unique in a valid pod.
+// Find returns the position of the named container in pod. Names are unique in a valid pod.
 func Find(pod *v1.Pod, name string) (Ref, bool) {
-	for i := range pod.Spec.Containers {
-		if pod.Spec.Containers[i].Name == name {
-			return Ref{GroupRegular, i}, true
-		}
-	}
-	for i := range pod.Spec.InitContainers {
-		if pod.Spec.InitContainers[i].Name == name {
-			return Ref{GroupInit, i}, true
-		}
-	}
-	for i := range pod.Spec.EphemeralContainers {
-		if pod.Spec.EphemeralContainers[i].Name == name {
-			return Ref{GroupEphemeral, i}, true
+	for ref, c := range Containers(pod) {
+		if c.Name == name {
+			return ref, true
 		}
 	}
 	return Ref{}, false
+}
+
+// Containers yields the init, the regular and the ephemeral containers of a pod with their positions.
+func Containers(pod *v1.Pod) iter.Seq2[Ref, *v1.Container] {
+	return func(yield func(Ref, *v1.Container) bool) {
+		for _, group := range []Group{GroupInit, GroupRegular, GroupEphemeral} {
+			for i := 0; ; i++ {
+				ref := Ref{Group: group, Index: i}
+				c := ref.Container(pod)
+				if c == nil {
+					break
+				}
+				if !yield(ref, c) {
+					return
+				}
+			}
+		}
+	}
 }

@@ -6,17 +6,17 @@ import (
 	"slices"
 
 	v1 "k8s.io/api/core/v1"
+
+	"github.com/keelson-dev/keelson/internal/podfacts"
 )
 
 func isStarted(s *v1.ContainerStatus) bool { return s.Started != nil && *s.Started }
 
 // statusByID returns the status of the regular or init container with the given ID, or nil.
 func statusByID(status *v1.PodStatus, id string) *v1.ContainerStatus {
-	for _, list := range [][]v1.ContainerStatus{status.ContainerStatuses, status.InitContainerStatuses} {
-		for i := range list {
-			if list[i].ContainerID == id {
-				return &list[i]
-			}
+	for s := range podfacts.Statuses(status) {
+		if s.ContainerID == id {
+			return s
 		}
 	}
 	return nil

@@ -34,11 +34,9 @@ func Normalize(spec *v1.PodSpec, status *v1.PodStatus) {
 		wholeSeconds(&c.LastTransitionTime)
 	}
 	limit := maxMessages / max(1, len(spec.Containers)+len(spec.InitContainers)+len(spec.EphemeralContainers))
-	for _, list := range [][]v1.ContainerStatus{status.ContainerStatuses, status.InitContainerStatuses, status.EphemeralContainerStatuses} {
-		for i := range list {
-			normalizeState(&list[i].State, limit)
-			normalizeState(&list[i].LastTerminationState, limit)
-		}
+	for s := range podfacts.AllStatuses(status) {
+		normalizeState(&s.State, limit)
+		normalizeState(&s.LastTerminationState, limit)
 	}
 	byName := func(a, b v1.ContainerStatus) int { return cmp.Compare(a.Name, b.Name) }
 	sorted.Stable(status.ContainerStatuses, byName)

@@ -4,10 +4,11 @@ package volumemanager
 
 import (
 	"fmt"
-	"iter"
 	"slices"
 
 	v1 "k8s.io/api/core/v1"
+
+	"github.com/keelson-dev/keelson/internal/podfacts"
 )
 
 // use tells how the containers of a pod use a volume: as files, or as a block device.
@@ -21,7 +22,7 @@ type use struct {
 // pod, sorted.
 func usedVolumes(pod *v1.Pod) (used []v1.Volume, uses map[string]use, missing []string) {
 	uses = map[string]use{}
-	for c := range containers(&pod.Spec) {
+	for c := range podfacts.AllContainers(&pod.Spec) {
 		for _, m := range c.VolumeMounts {
 			u := uses[m.Name]
 			u.name, u.files = m.Name, true
@@ -49,32 +50,6 @@ func usedVolumes(pod *v1.Pod) (used []v1.Volume, uses map[string]use, missing []
 	return used, uses, missing
 }
 
-// usedContainer has the relevant fields of a container of any kind.
-type usedContainer struct {
-	VolumeMounts  []v1.VolumeMount
-	VolumeDevices []v1.VolumeDevice
-	Security      *v1.SecurityContext
-}
-
-// containers yields the init, regular and ephemeral containers.
-func containers(spec *v1.PodSpec) iter.Seq[usedContainer] {
-	return func(yield func(usedContainer) bool) {
-		for _, list := range [][]v1.Container{spec.InitContainers, spec.Containers} {
-			for i := range list {
-				if !yield(usedContainer{list[i].VolumeMounts, list[i].VolumeDevices, list[i].SecurityContext}) {
-					return
-				}
-			}
-		}
-		for i := range spec.EphemeralContainers {
-			c := &spec.EphemeralContainers[i].EphemeralContainerCommon
-			if !yield(usedContainer{c.VolumeMounts, c.VolumeDevices, c.SecurityContext}) {
-				return
-			}
-		}
-	}
-}
-
 // checkMode returns an error if the containers' use does not fit the volume's mode.
 func checkMode(spec Spec, u use) error {
 	switch {
@@ -90,13 +65,13 @@ func checkMode(spec Spec, u use) error {
 // set.
 func fsUser(pod *v1.Pod) *int64 {
 	var all *int64
-	for c := range containers(&pod.Spec) {
+	for c := range podfacts.AllContainers(&pod.Spec) {
 		var user *int64
 		if pod.Spec.SecurityContext != nil {
 			user = pod.Spec.SecurityContext.RunAsUser
 		}
-		if c.Security != nil && c.Security.RunAsUser != nil {
-			user = c.Security.RunAsUser
+		if c.SecurityContext != nil && c.SecurityContext.RunAsUser != nil {
+			user = c.SecurityContext.RunAsUser
 		}
 		if user == nil || all != nil && *all != *user {
 			return nil

@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/keelson-dev/keelson/examples/nodeagent/node"
+	"github.com/keelson-dev/keelson/internal/podfacts"
 	"github.com/keelson-dev/keelson/podworkers"
 )
 
@@ -73,10 +74,8 @@ func (p *podMetrics) collectRunning(gauge func(d *prometheus.Desc, n int, labels
 	for _, pod := range p.agent.Pods() {
 		now[pod.UID] = true
 		before := states["running"]
-		for _, list := range [][]v1.ContainerStatus{pod.Status.InitContainerStatuses, pod.Status.ContainerStatuses, pod.Status.EphemeralContainerStatuses} {
-			for i := range list {
-				states[state(&list[i])]++
-			}
+		for s := range podfacts.AllStatuses(&pod.Status) {
+			states[state(s)]++
 		}
 		if states["running"] > before {
 			running++

@@ -12,6 +12,7 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 
+	"github.com/keelson-dev/keelson/internal/podfacts"
 	"github.com/keelson-dev/keelson/runtime"
 )
 
@@ -175,11 +176,9 @@ func rank(pod *v1.Pod) int {
 	case string(v1.PodSucceeded):
 		return fine
 	}
-	for _, statuses := range [][]v1.ContainerStatus{pod.Status.InitContainerStatuses, pod.Status.ContainerStatuses} {
-		for i := range statuses {
-			if w := statuses[i].State.Waiting; w != nil && !startReasons[w.Reason] {
-				return failing
-			}
+	for s := range podfacts.Statuses(&pod.Status) {
+		if w := s.State.Waiting; w != nil && !startReasons[w.Reason] {
+			return failing
 		}
 	}
 	return fine

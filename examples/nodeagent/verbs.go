@@ -26,6 +26,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/duration"
 
 	"github.com/keelson-dev/keelson/examples/nodeagent/localapi"
+	"github.com/keelson-dev/keelson/internal/podfacts"
 	"github.com/keelson-dev/keelson/podconfig/manifest"
 )
 
@@ -166,11 +167,8 @@ func describePod(ctx context.Context, c *call) error {
 		fmt.Fprintf(w, "%s:\t%s\n", condition.Type, strings.TrimSpace(string(condition.Status)+" "+oneLine(join(condition.Reason, condition.Message))))
 	}
 	fmt.Fprintln(w, "\nCONTAINER\tSTATE\tREADY\tRESTARTS\tLAST EXIT\tIMAGE")
-	for _, list := range [][]v1.ContainerStatus{pod.Status.InitContainerStatuses, pod.Status.ContainerStatuses} {
-		for i := range list {
-			s := &list[i]
-			fmt.Fprintf(w, "%s\t%s\t%v\t%d\t%s\t%s\n", s.Name, stateOf(s.State), s.Ready, s.RestartCount, stateOf(s.LastTerminationState), s.Image)
-		}
+	for s := range podfacts.Statuses(&pod.Status) {
+		fmt.Fprintf(w, "%s\t%s\t%v\t%d\t%s\t%s\n", s.Name, stateOf(s.State), s.Ready, s.RestartCount, stateOf(s.LastTerminationState), s.Image)
 	}
 	var events v1.EventList
 	query := url.Values{"fieldSelector": {"involvedObject.uid=" + string(pod.UID)}}

@@ -4,7 +4,11 @@
 // one of two parts considered a pod static, neither part would handle the pod.
 package podfacts
 
-import v1 "k8s.io/api/core/v1"
+import (
+	"iter"
+
+	v1 "k8s.io/api/core/v1"
+)
 
 // Annotations with the source of a pod, under the kubelet's names (1.36).
 const (
@@ -113,4 +117,55 @@ func ContainerStatus(list []v1.ContainerStatus, name string) *v1.ContainerStatus
 		}
 	}
 	return nil
+}
+
+// Containers yields the init containers and then the regular containers.
+func Containers(spec *v1.PodSpec) iter.Seq[*v1.Container] {
+	return func(yield func(*v1.Container) bool) {
+		_ = yieldAll(spec.InitContainers, yield) && yieldAll(spec.Containers, yield)
+	}
+}
+
+// AllContainers yields the init, the regular and the ephemeral containers.
+func AllContainers(spec *v1.PodSpec) iter.Seq[*v1.Container] {
+	return func(yield func(*v1.Container) bool) {
+		_ = yieldAll(spec.InitContainers, yield) && yieldAll(spec.Containers, yield) &&
+			yieldAll(spec.EphemeralContainers, func(c *v1.EphemeralContainer) bool {
+				return yield((*v1.Container)(&c.EphemeralContainerCommon))
+			})
+	}
+}
+
+// Statuses yields the statuses of the init containers and then of the regular containers.
+func Statuses(status *v1.PodStatus) iter.Seq[*v1.ContainerStatus] {
+	return func(yield func(*v1.ContainerStatus) bool) {
+		_ = yieldAll(status.InitContainerStatuses, yield) && yieldAll(status.ContainerStatuses, yield)
+	}
+}
+
+// AllStatuses yields the statuses of the init, the regular and the ephemeral containers.
+func AllStatuses(status *v1.PodStatus) iter.Seq[*v1.ContainerStatus] {
+	return func(yield func(*v1.ContainerStatus) bool) {
+		_ = yieldAll(status.InitContainerStatuses, yield) && yieldAll(status.ContainerStatuses, yield) &&
+			yieldAll(status.EphemeralContainerStatuses, yield)
+	}
+}
+
+func yieldAll[T any](list []T, yield func(*T) bool) (more bool) {
+	for i := range list {
+		if !yield(&list[i]) {
+			return false
+		}
+	}
+	return true
+}
+
+// HasProbes reports whether any init or regular container has a probe.
+func HasProbes(spec *v1.PodSpec) bool {
+	for c := range Containers(spec) {
+		if c.LivenessProbe != nil || c.ReadinessProbe != nil || c.StartupProbe != nil {
+			return true
+		}
+	}
+	return false
 }

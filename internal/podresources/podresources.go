@@ -12,6 +12,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 
+	"github.com/keelson-dev/keelson/internal/podfacts"
 	"github.com/keelson-dev/keelson/internal/quantities"
 )
 
@@ -76,14 +77,11 @@ func Of(r *v1.ResourceRequirements) Demand {
 // resources override the sum. The overhead is not included.
 func OfPod(pod *v1.Pod) Demand {
 	limits := Peak(&pod.Spec, limitsOf)
-	for _, list := range [][]v1.Container{pod.Spec.InitContainers, pod.Spec.Containers} {
-		for i := range list {
-			own := limitsOf(&list[i])
-			maps.DeleteFunc(limits, func(name v1.ResourceName, _ resource.Quantity) bool {
-				limit := own[name]
-				return limit.IsZero()
-			})
-		}
+	for c := range podfacts.Containers(&pod.Spec) {
+		maps.DeleteFunc(limits, func(name v1.ResourceName, _ resource.Quantity) bool {
+			limit := c.Resources.Limits[name]
+			return limit.IsZero()
+		})
 	}
 	return Of(pod.Spec.Resources).orElse(Of(&v1.ResourceRequirements{Requests: Peak(&pod.Spec, requestsOf), Limits: limits}))
 }

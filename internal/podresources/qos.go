@@ -2,7 +2,11 @@
 
 package podresources
 
-import v1 "k8s.io/api/core/v1"
+import (
+	v1 "k8s.io/api/core/v1"
+
+	"github.com/keelson-dev/keelson/internal/podfacts"
+)
 
 // QOS returns the class in the pod's status, or else the computed class.
 func QOS(pod *v1.Pod) v1.PodQOSClass {
@@ -21,12 +25,9 @@ func QOSClass(pod *v1.Pod) v1.PodQOSClass {
 		return v1.PodQOSBurstable
 	}
 	best, guaranteed := true, true
-	for _, list := range [][]v1.Container{pod.Spec.InitContainers, pod.Spec.Containers} {
-		for i := range list {
-			r := &list[i].Resources
-			best = best && !usesAny(r)
-			guaranteed = guaranteed && isGuaranteed(r)
-		}
+	for c := range podfacts.Containers(&pod.Spec) {
+		best = best && !usesAny(&c.Resources)
+		guaranteed = guaranteed && isGuaranteed(&c.Resources)
 	}
 	switch {
 	case best:

@@ -17,6 +17,7 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/keelson-dev/keelson/internal/podfacts"
 	"github.com/keelson-dev/keelson/internal/signal"
 	"github.com/keelson-dev/keelson/podconfig"
 )
@@ -118,12 +119,10 @@ func (c *Controller) Observe(pod *v1.Pod, status v1.PodStatus) {
 		f.address = c.Address // as seen by pods on the same network
 	}
 	_, f.job = pod.Labels[LabelJobName]
-	for _, list := range [][]v1.ContainerStatus{status.InitContainerStatuses, status.ContainerStatuses} {
-		for i := range list {
-			f.again += list[i].RestartCount
-			if t := list[i].State.Terminated; t != nil && t.FinishedAt.After(f.ended) {
-				f.ended = t.FinishedAt.Time
-			}
+	for s := range podfacts.Statuses(&status) {
+		f.again += s.RestartCount
+		if t := s.State.Terminated; t != nil && t.FinishedAt.After(f.ended) {
+			f.ended = t.FinishedAt.Time
 		}
 	}
 	c.mu.Lock()

@@ -14,6 +14,8 @@ import (
 	"go.uber.org/zap"
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/keelson-dev/keelson/internal/podfacts"
 )
 
 // decide carries out NextJob and NextCron for all Jobs and CronJobs of the manifests, stores the records,
@@ -183,10 +185,8 @@ func podOf(job *Job, p JobPod) *v1.Pod {
 	if pod.Spec.Hostname == "" {
 		pod.Spec.Hostname = job.Name + "-" + index
 	}
-	for _, list := range [][]v1.Container{pod.Spec.InitContainers, pod.Spec.Containers} {
-		for i := range list {
-			list[i].Env = append(list[i].Env, v1.EnvVar{Name: "JOB_COMPLETION_INDEX", Value: index})
-		}
+	for c := range podfacts.Containers(&pod.Spec) {
+		c.Env = append(c.Env, v1.EnvVar{Name: "JOB_COMPLETION_INDEX", Value: index})
 	}
 	return pod
 }

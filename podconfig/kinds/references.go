@@ -2,7 +2,11 @@
 
 package kinds
 
-import v1 "k8s.io/api/core/v1"
+import (
+	v1 "k8s.io/api/core/v1"
+
+	"github.com/keelson-dev/keelson/internal/podfacts"
+)
 
 // WithoutObjects returns a copy of a pod without its references to ConfigMaps, Secrets and claims, for
 // a Decoder.Policy such as manifest.NoAPIReferences: a Controller has these objects. The lists keep their
@@ -10,14 +14,11 @@ import v1 "k8s.io/api/core/v1"
 func WithoutObjects(pod *v1.Pod) *v1.Pod {
 	pod = pod.DeepCopy()
 	pod.Spec.ImagePullSecrets = nil
-	for _, list := range [][]v1.Container{pod.Spec.InitContainers, pod.Spec.Containers} {
-		for i := range list {
-			c := &list[i]
-			c.EnvFrom = nil
-			for j := range c.Env {
-				if from := c.Env[j].ValueFrom; from != nil {
-					from.ConfigMapKeyRef, from.SecretKeyRef = nil, nil
-				}
+	for c := range podfacts.Containers(&pod.Spec) {
+		c.EnvFrom = nil
+		for i := range c.Env {
+			if from := c.Env[i].ValueFrom; from != nil {
+				from.ConfigMapKeyRef, from.SecretKeyRef = nil, nil
 			}
 		}
 	}

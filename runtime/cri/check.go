@@ -32,27 +32,20 @@ func refusedFields(pod *v1.Pod, opts *Options, info Info) []string {
 	for i := range spec.Volumes {
 		images[spec.Volumes[i].Name] = spec.Volumes[i].Image != nil
 	}
-	for _, group := range []runtime.Group{runtime.GroupInit, runtime.GroupRegular, runtime.GroupEphemeral} {
-		for i := 0; ; i++ {
-			ref := runtime.Ref{Group: group, Index: i}
-			c := ref.Container(pod)
-			if c == nil {
-				break
-			}
-			at := fmt.Sprintf("spec.%s[%d].", group, i)
-			refuse(c.SecurityContext != nil && c.SecurityContext.WindowsOptions != nil, at+"securityContext.windowsOptions", whyLinux)
-			refuse(len(c.VolumeDevices) > 0, at+"volumeDevices", "block devices cannot be attached")
-			refuse(len(c.Resources.Claims) > 0, at+"resources.claims", whyNoDevices)
-			for j := range c.VolumeMounts {
-				mode := c.VolumeMounts[j].RecursiveReadOnly
-				refuse(mode != nil && *mode == v1.RecursiveReadOnlyEnabled && !handlerOf(pod, classes, info).RecursiveReadOnlyMounts,
-					fmt.Sprintf("%svolumeMounts[%d].recursiveReadOnly", at, j), "this runtime has no such mounts")
-				refuse(len(c.VolumeMounts[j].BindMountOptions) > 0,
-					fmt.Sprintf("%svolumeMounts[%d].bindMountOptions", at, j), "the CRI has no word for them")
-				part := c.VolumeMounts[j].SubPath + c.VolumeMounts[j].SubPathExpr
-				refuse(part != "" && images[c.VolumeMounts[j].Name] && info.ImageVolumes && !info.ImageVolumeSubPaths,
-					fmt.Sprintf("%svolumeMounts[%d].subPath", at, j), whyNoImageSubPaths)
-			}
+	for ref, c := range runtime.Containers(pod) {
+		at := fmt.Sprintf("spec.%s[%d].", ref.Group, ref.Index)
+		refuse(c.SecurityContext != nil && c.SecurityContext.WindowsOptions != nil, at+"securityContext.windowsOptions", whyLinux)
+		refuse(len(c.VolumeDevices) > 0, at+"volumeDevices", "block devices cannot be attached")
+		refuse(len(c.Resources.Claims) > 0, at+"resources.claims", whyNoDevices)
+		for j := range c.VolumeMounts {
+			mode := c.VolumeMounts[j].RecursiveReadOnly
+			refuse(mode != nil && *mode == v1.RecursiveReadOnlyEnabled && !handlerOf(pod, classes, info).RecursiveReadOnlyMounts,
+				fmt.Sprintf("%svolumeMounts[%d].recursiveReadOnly", at, j), "this runtime has no such mounts")
+			refuse(len(c.VolumeMounts[j].BindMountOptions) > 0,
+				fmt.Sprintf("%svolumeMounts[%d].bindMountOptions", at, j), "the CRI has no word for them")
+			part := c.VolumeMounts[j].SubPath + c.VolumeMounts[j].SubPathExpr
+			refuse(part != "" && images[c.VolumeMounts[j].Name] && info.ImageVolumes && !info.ImageVolumeSubPaths,
+				fmt.Sprintf("%svolumeMounts[%d].subPath", at, j), whyNoImageSubPaths)
 		}
 	}
 	for i := range spec.Volumes {

@@ -11,7 +11,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 	api "k8s.io/cri-api/pkg/apis/runtime/v1"
 
-	"github.com/keelson-dev/keelson/runtime"
+	"github.com/keelson-dev/keelson/internal/podfacts"
 )
 
 // Paths below /proc and /sys which reveal or change too much of the node, as in the 1.36 kubelet.
@@ -52,15 +52,9 @@ func isSet(flag *bool) bool { return flag != nil && *flag }
 
 // isPrivileged reports whether any container of the pod is privileged.
 func isPrivileged(pod *v1.Pod) bool {
-	for _, group := range []runtime.Group{runtime.GroupInit, runtime.GroupRegular, runtime.GroupEphemeral} {
-		for i := 0; ; i++ {
-			c := runtime.Ref{Group: group, Index: i}.Container(pod)
-			if c == nil {
-				break
-			}
-			if c.SecurityContext != nil && isSet(c.SecurityContext.Privileged) {
-				return true
-			}
+	for c := range podfacts.AllContainers(&pod.Spec) {
+		if c.SecurityContext != nil && isSet(c.SecurityContext.Privileged) {
+			return true
 		}
 	}
 	return false
@@ -200,19 +194,13 @@ func refusedSeccomp(pod *v1.Pod) []string {
 	}
 	_, whole := pod.Annotations[v1.SeccompPodAnnotationKey]
 	open := false // a container without its own profile
-	for _, group := range []runtime.Group{runtime.GroupInit, runtime.GroupRegular, runtime.GroupEphemeral} {
-		for i := 0; ; i++ {
-			c := runtime.Ref{Group: group, Index: i}.Container(pod)
-			if c == nil {
-				break
-			}
-			if effectiveSecurity(pod, c).SeccompProfile != nil {
-				continue
-			}
-			open = true
-			if _, asked := pod.Annotations[v1.SeccompContainerAnnotationKeyPrefix+c.Name]; asked {
-				refuse(v1.SeccompContainerAnnotationKeyPrefix + c.Name)
-			}
+	for c := range podfacts.AllContainers(&pod.Spec) {
+		if effectiveSecurity(pod, c).SeccompProfile != nil {
+			continue
+		}
+		open = true
+		if _, asked := pod.Annotations[v1.SeccompContainerAnnotationKeyPrefix+c.Name]; asked {
+			refuse(v1.SeccompContainerAnnotationKeyPrefix + c.Name)
 		}
 	}
 	if whole && open {

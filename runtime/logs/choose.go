@@ -4,10 +4,10 @@ package logs
 
 import (
 	"fmt"
-	"slices"
 
 	v1 "k8s.io/api/core/v1"
 
+	"github.com/keelson-dev/keelson/internal/podfacts"
 	"github.com/keelson-dev/keelson/runtime"
 )
 
@@ -49,13 +49,11 @@ func Choose(status *v1.PodStatus, container string, which Which) (runtime.Contai
 	return parsed, nil
 }
 
-// find searches regular, then init, then ephemeral containers.
+// find returns the status of a container of any kind, or nil.
 func find(status *v1.PodStatus, name string) *v1.ContainerStatus {
-	for _, list := range [][]v1.ContainerStatus{
-		status.ContainerStatuses, status.InitContainerStatuses, status.EphemeralContainerStatuses,
-	} {
-		if i := slices.IndexFunc(list, func(c v1.ContainerStatus) bool { return c.Name == name }); i >= 0 {
-			return &list[i]
+	for c := range podfacts.AllStatuses(status) {
+		if c.Name == name {
+			return c
 		}
 	}
 	return nil

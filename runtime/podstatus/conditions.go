@@ -115,12 +115,9 @@ func (g *generator) restartingAll(status *v1.PodStatus) bool {
 // allRestarting returns the condition AllContainersRestarting. ok is false for pods without a rule
 // that restarts all containers.
 func (g *generator) allRestarting(phase v1.PodPhase) (v1.PodCondition, bool) {
-	spec := &g.Pod.Spec
 	possible := false
-	for _, list := range [][]v1.Container{spec.InitContainers, spec.Containers} {
-		for i := range list {
-			possible = possible || restartrule.CanRestartAll(&list[i])
-		}
+	for c := range podfacts.Containers(&g.Pod.Spec) {
+		possible = possible || restartrule.CanRestartAll(c)
 	}
 	const t = v1.AllContainersRestarting
 	switch {

@@ -50,11 +50,9 @@ func newestStarted(observed *runtime.PodStatus, name string) int {
 
 // showsRunning reports whether the status shows the instance as running.
 func showsRunning(status *v1.PodStatus, c *runtime.ContainerStatus) bool {
-	for _, list := range containerLists(status) {
-		for i := range list {
-			if list[i].ContainerID == c.ID.String() {
-				return list[i].State.Running != nil
-			}
+	for s := range podfacts.AllStatuses(status) {
+		if s.ContainerID == c.ID.String() {
+			return s.State.Running != nil
 		}
 	}
 	return false
@@ -77,12 +75,10 @@ func holdBack(statuses, before []v1.ContainerStatus, restarting []string) {
 
 // SetWaitingMessage sets the message of each waiting container for which no start was tried yet.
 func SetWaitingMessage(status *v1.PodStatus, message string) {
-	for _, list := range containerLists(status) {
-		for i := range list {
-			w := list[i].State.Waiting
-			if w != nil && (w.Reason == ReasonContainerCreating || w.Reason == ReasonPodInitializing) {
-				w.Message = message
-			}
+	for s := range podfacts.AllStatuses(status) {
+		w := s.State.Waiting
+		if w != nil && (w.Reason == ReasonContainerCreating || w.Reason == ReasonPodInitializing) {
+			w.Message = message
 		}
 	}
 }
@@ -90,18 +86,11 @@ func SetWaitingMessage(status *v1.PodStatus, message string) {
 // Names reports whether a status names an instance, as the newest instance of its container or as
 // the last terminated instance.
 func Names(status *v1.PodStatus, id runtime.ContainerID) bool {
-	for _, list := range containerLists(status) {
-		for i := range list {
-			last := list[i].LastTerminationState.Terminated
-			if list[i].ContainerID == id.String() || last != nil && last.ContainerID == id.String() {
-				return true
-			}
+	for s := range podfacts.AllStatuses(status) {
+		last := s.LastTerminationState.Terminated
+		if s.ContainerID == id.String() || last != nil && last.ContainerID == id.String() {
+			return true
 		}
 	}
 	return false
-}
-
-// containerLists returns the init, regular and ephemeral container statuses of a pod.
-func containerLists(status *v1.PodStatus) [][]v1.ContainerStatus {
-	return [][]v1.ContainerStatus{status.InitContainerStatuses, status.ContainerStatuses, status.EphemeralContainerStatuses}
 }

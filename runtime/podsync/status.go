@@ -3,7 +3,6 @@
 package podsync
 
 import (
-	"slices"
 	"time"
 
 	v1 "k8s.io/api/core/v1"
@@ -98,7 +97,7 @@ func (p *Pods) generate(r *record, pod *v1.Pod, observed *runtime.PodStatus, sta
 	in.Resizing.UnderWay = in.Resizing.UnderWay || now.Resizing || stage == podstatus.StageSync && p.opts.Manager.Resizes(pod, observed)
 	p.applyDeadline(&in)
 	status := podstatus.Generate(in)
-	if has := hasProbes(pod); probes != nil && stage == podstatus.StageSync && (has || r.probed) {
+	if has := podfacts.HasProbes(&pod.Spec); probes != nil && stage == podstatus.StageSync && (has || r.probed) {
 		r.probed = true
 		probes.Observe(pod, &status)
 		if has {
@@ -107,12 +106,4 @@ func (p *Pods) generate(r *record, pod *v1.Pod, observed *runtime.PodStatus, sta
 	}
 	podstatus.SetWaitingMessage(&status, r.complaint)
 	return &status
-}
-
-// hasProbes reports whether any container of the pod has a probe.
-func hasProbes(pod *v1.Pod) bool {
-	has := func(c v1.Container) bool {
-		return c.LivenessProbe != nil || c.ReadinessProbe != nil || c.StartupProbe != nil
-	}
-	return slices.ContainsFunc(pod.Spec.Containers, has) || slices.ContainsFunc(pod.Spec.InitContainers, has)
 }

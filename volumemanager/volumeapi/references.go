@@ -5,6 +5,7 @@ package volumeapi
 import (
 	v1 "k8s.io/api/core/v1"
 
+	"github.com/keelson-dev/keelson/internal/podfacts"
 	"github.com/keelson-dev/keelson/volumemanager/plugins/objects"
 )
 
@@ -16,13 +17,7 @@ func references(pod *v1.Pod) map[objects.Ref]bool {
 	for i := range pod.Spec.Volumes {
 		r.volume(&pod.Spec.Volumes[i])
 	}
-	for _, containers := range [][]v1.Container{pod.Spec.InitContainers, pod.Spec.Containers} {
-		for i := range containers {
-			r.environment(containers[i].EnvFrom, containers[i].Env)
-		}
-	}
-	for i := range pod.Spec.EphemeralContainers {
-		c := &pod.Spec.EphemeralContainers[i].EphemeralContainerCommon
+	for c := range podfacts.AllContainers(&pod.Spec) {
 		r.environment(c.EnvFrom, c.Env)
 	}
 	for _, s := range pod.Spec.ImagePullSecrets {

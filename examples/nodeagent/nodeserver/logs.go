@@ -13,6 +13,7 @@ import (
 	"go.uber.org/zap"
 	v1 "k8s.io/api/core/v1"
 
+	"github.com/keelson-dev/keelson/internal/podfacts"
 	"github.com/keelson-dev/keelson/runtime"
 	"github.com/keelson-dev/keelson/runtime/logs"
 )
@@ -171,16 +172,9 @@ func whenDone(ctx context.Context, f func()) (release func()) {
 
 // containerOf returns the regular, init or ephemeral container of that name in the pod's spec, or nil.
 func containerOf(pod *v1.Pod, name string) *v1.Container {
-	for _, list := range [][]v1.Container{pod.Spec.Containers, pod.Spec.InitContainers} {
-		for i := range list {
-			if list[i].Name == name {
-				return &list[i]
-			}
-		}
-	}
-	for i := range pod.Spec.EphemeralContainers {
-		if c := &pod.Spec.EphemeralContainers[i]; c.Name == name {
-			return (*v1.Container)(&c.EphemeralContainerCommon)
+	for c := range podfacts.AllContainers(&pod.Spec) {
+		if c.Name == name {
+			return c
 		}
 	}
 	return nil

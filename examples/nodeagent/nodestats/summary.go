@@ -13,6 +13,7 @@ import (
 	statsapi "k8s.io/kubelet/pkg/apis/stats/v1alpha1"
 
 	"github.com/keelson-dev/keelson/examples/nodeagent/nodestatus/host"
+	"github.com/keelson-dev/keelson/internal/podfacts"
 	"github.com/keelson-dev/keelson/internal/podresources"
 	"github.com/keelson-dev/keelson/runtime"
 	"github.com/keelson-dev/keelson/runtime/stats"
@@ -320,11 +321,9 @@ func containerSpec(pod *v1.Pod, name string) *v1.Container {
 
 // containerStatus returns the status of the container with that ID, or nil.
 func containerStatus(pod *v1.Pod, id runtime.ContainerID) *v1.ContainerStatus {
-	for _, list := range [...][]v1.ContainerStatus{pod.Status.ContainerStatuses, pod.Status.InitContainerStatuses, pod.Status.EphemeralContainerStatuses} {
-		for i := range list {
-			if name, own, _ := strings.Cut(list[i].ContainerID, "://"); own == id.ID && name == id.Runtime {
-				return &list[i]
-			}
+	for s := range podfacts.AllStatuses(&pod.Status) {
+		if name, own, _ := strings.Cut(s.ContainerID, "://"); own == id.ID && name == id.Runtime {
+			return s
 		}
 	}
 	return nil

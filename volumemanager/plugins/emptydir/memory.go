@@ -14,6 +14,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 
+	"github.com/keelson-dev/keelson/internal/podfacts"
 	"github.com/keelson-dev/keelson/internal/podresources"
 	"github.com/keelson-dev/keelson/internal/quantities"
 	"github.com/keelson-dev/keelson/internal/sorted"
@@ -116,11 +117,9 @@ func requestedPages(pod *v1.Pod) []resource.Quantity {
 			}
 		}
 	}
-	for _, cs := range [][]v1.Container{pod.Spec.Containers, pod.Spec.InitContainers} {
-		for i := range cs {
-			add(cs[i].Resources.Requests)
-			add(cs[i].Resources.Limits)
-		}
+	for c := range podfacts.Containers(&pod.Spec) {
+		add(c.Resources.Requests)
+		add(c.Resources.Limits)
 	}
 	if pod.Spec.Resources != nil {
 		add(pod.Spec.Resources.Requests)

@@ -7,6 +7,7 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 
+	"github.com/keelson-dev/keelson/internal/podfacts"
 	"github.com/keelson-dev/keelson/internal/semantic"
 )
 
@@ -109,23 +110,19 @@ func resourcesOf(wanted, now []v1.Container) []v1.Container {
 func Allocated(own *Demand) *Demand {
 	pod := own.Pod
 	given := make(map[string]*v1.ContainerStatus)
-	for _, list := range [][]v1.ContainerStatus{pod.Status.InitContainerStatuses, pod.Status.ContainerStatuses} {
-		for i := range list {
-			if list[i].AllocatedResources != nil && list[i].Resources != nil {
-				given[list[i].Name] = &list[i]
-			}
+	for s := range podfacts.Statuses(&pod.Status) {
+		if s.AllocatedResources != nil && s.Resources != nil {
+			given[s.Name] = s
 		}
 	}
 	if len(given) == 0 {
 		return own
 	}
 	now := pod.DeepCopy()
-	for _, list := range [][]v1.Container{now.Spec.InitContainers, now.Spec.Containers} {
-		for i := range list {
-			if s := given[list[i].Name]; s != nil {
-				list[i].Resources.Requests = s.AllocatedResources.DeepCopy()
-				list[i].Resources.Limits = s.Resources.Limits.DeepCopy() // allocatedResources has no limits
-			}
+	for c := range podfacts.Containers(&now.Spec) {
+		if s := given[c.Name]; s != nil {
+			c.Resources.Requests = s.AllocatedResources.DeepCopy()
+			c.Resources.Limits = s.Resources.Limits.DeepCopy() // allocatedResources has no limits
 		}
 	}
 	if SameResources(now, pod) {

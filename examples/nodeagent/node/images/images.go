@@ -209,13 +209,8 @@ func (m *Images) keep(ctx context.Context, req *runtime.SyncRequest) (undo func(
 
 // ofContainers returns the image references of a pod's containers.
 func ofContainers(pod *v1.Pod) (references []string) {
-	for _, list := range [][]v1.Container{pod.Spec.InitContainers, pod.Spec.Containers} {
-		for i := range list {
-			references = append(references, list[i].Image)
-		}
-	}
-	for i := range pod.Spec.EphemeralContainers {
-		references = append(references, pod.Spec.EphemeralContainers[i].Image)
+	for c := range podfacts.AllContainers(&pod.Spec) {
+		references = append(references, c.Image)
 	}
 	return slices.DeleteFunc(references, func(r string) bool { return r == "" })
 }

@@ -106,11 +106,9 @@ func describe(t Threshold, l Layout, u *Usage, r Reading) (message string, annot
 
 // requestOf returns the request of a container, 0 without one.
 func requestOf(pod *v1.Pod, container string, name v1.ResourceName) resource.Quantity {
-	for _, list := range [][]v1.Container{pod.Spec.InitContainers, pod.Spec.Containers} {
-		for i := range list {
-			if list[i].Name == container {
-				return list[i].Resources.Requests[name]
-			}
+	for c := range podfacts.Containers(&pod.Spec) {
+		if c.Name == container {
+			return c.Resources.Requests[name]
 		}
 	}
 	return resource.Quantity{}

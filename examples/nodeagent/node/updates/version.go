@@ -17,6 +17,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/keelson-dev/keelson/internal/podfacts"
 	"github.com/keelson-dev/keelson/podconfig"
 )
 
@@ -184,10 +185,8 @@ func isPulledAlways(i image) bool { return *i.policy == v1.PullAlways }
 
 // imagesOf returns the images of a pod's containers and volumes.
 func imagesOf(pod *v1.Pod) (all []image) {
-	for _, list := range [][]v1.Container{pod.Spec.InitContainers, pod.Spec.Containers} {
-		for i := range list {
-			all = append(all, image{list[i].Image, &list[i].ImagePullPolicy})
-		}
+	for c := range podfacts.Containers(&pod.Spec) {
+		all = append(all, image{c.Image, &c.ImagePullPolicy})
 	}
 	for i := range pod.Spec.Volumes {
 		if vol := pod.Spec.Volumes[i].Image; vol != nil {

@@ -4,12 +4,13 @@ package content
 
 import (
 	"fmt"
-	"iter"
 	"path"
 	"slices"
 	"strings"
 
 	v1 "k8s.io/api/core/v1"
+
+	"github.com/keelson-dev/keelson/internal/podfacts"
 )
 
 // nestedMounts returns the mount points of other volumes directly beneath a volume, as folders
@@ -17,13 +18,13 @@ import (
 // create these folders in a read-only volume.
 func nestedMounts(pod *v1.Pod, names []string) ([]string, error) {
 	var all []string
-	for mounts := range mountsOf(&pod.Spec) {
-		for i := range mounts {
-			m := &mounts[i]
+	for c := range podfacts.AllContainers(&pod.Spec) {
+		for i := range c.VolumeMounts {
+			m := &c.VolumeMounts[i]
 			if !slices.Contains(names, m.Name) || m.SubPath != "" || m.SubPathExpr != "" {
 				continue
 			}
-			nested, err := directlyBeneath(mounts, m.MountPath)
+			nested, err := directlyBeneath(c.VolumeMounts, m.MountPath)
 			if err != nil {
 				return nil, err
 			}
@@ -32,27 +33,6 @@ func nestedMounts(pod *v1.Pod, names []string) ([]string, error) {
 	}
 	slices.Sort(all)
 	return slices.Compact(all), nil
-}
-
-// mountsOf yields the volumeMounts of each container of any kind.
-func mountsOf(spec *v1.PodSpec) iter.Seq[[]v1.VolumeMount] {
-	return func(yield func([]v1.VolumeMount) bool) {
-		for i := range spec.InitContainers {
-			if !yield(spec.InitContainers[i].VolumeMounts) {
-				return
-			}
-		}
-		for i := range spec.Containers {
-			if !yield(spec.Containers[i].VolumeMounts) {
-				return
-			}
-		}
-		for i := range spec.EphemeralContainers {
-			if !yield(spec.EphemeralContainers[i].VolumeMounts) {
-				return
-			}
-		}
-	}
 }
 
 // directlyBeneath returns the mount paths beneath top, relative to top, without paths beneath

@@ -28,6 +28,7 @@ import (
 	"github.com/keelson-dev/keelson/examples/nodeagent/node/feature"
 	"github.com/keelson-dev/keelson/internal/atomicfile"
 	"github.com/keelson-dev/keelson/internal/failurelog"
+	"github.com/keelson-dev/keelson/internal/podfacts"
 	"github.com/keelson-dev/keelson/internal/signal"
 	"github.com/keelson-dev/keelson/podconfig"
 )
@@ -132,7 +133,7 @@ func (m *Memory) write(data []byte) error {
 
 // published schedules a write after a status change of a probed static pod.
 func (m *Memory) published(pod *v1.Pod, _ v1.PodStatus) {
-	if podconfig.IsStatic(pod) && probed(pod) {
+	if podconfig.IsStatic(pod) && podfacts.HasProbes(&pod.Spec) {
 		m.dirty.Notify()
 	}
 }
@@ -161,7 +162,7 @@ func (m *Memory) known() map[types.UID]remembered {
 			continue
 		}
 		delete(known, pod.UID)
-		if found := verdicts(&pod.Status); len(found) > 0 && probed(pod) {
+		if found := verdicts(&pod.Status); len(found) > 0 && podfacts.HasProbes(&pod.Spec) {
 			known[pod.UID] = found
 		}
 	}
@@ -170,24 +171,10 @@ func (m *Memory) known() map[types.UID]remembered {
 
 func verdicts(s *v1.PodStatus) remembered {
 	found := remembered{}
-	for _, list := range [][]v1.ContainerStatus{s.InitContainerStatuses, s.ContainerStatuses} {
-		for i := range list {
-			if c := &list[i]; c.State.Running != nil {
-				found[c.ContainerID] = verdict{c.Name, c.Ready, c.Started != nil && *c.Started}
-			}
+	for c := range podfacts.Statuses(s) {
+		if c.State.Running != nil {
+			found[c.ContainerID] = verdict{c.Name, c.Ready, c.Started != nil && *c.Started}
 		}
 	}
 	return found
-}
-
-// probed reports whether any container of the pod has a probe.
-func probed(pod *v1.Pod) bool {
-	for _, list := range [][]v1.Container{pod.Spec.InitContainers, pod.Spec.Containers} {
-		for i := range list {
-			if c := &list[i]; c.LivenessProbe != nil || c.ReadinessProbe != nil || c.StartupProbe != nil {
-				return true
-			}
-		}
-	}
-	return false
 }
