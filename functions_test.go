@@ -22,9 +22,7 @@ import (
 const maxSameBody = 7
 
 // allowedCopies are the functions that may have the body of another function, with the reason.
-var allowedCopies = map[string]string{
-	"statusmanager/containers.go": "containerSpec is podfacts.ContainerStatus for a type with the same field, which a type parameter cannot say",
-}
+var allowedCopies = map[string]string{}
 
 // TestNoFunctionStandsTwice looks for functions that differ only in the names of parameters, results,
 // receivers and variables. Such copies escape TestNoRunOfLinesStandsTwice.

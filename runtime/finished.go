@@ -43,7 +43,7 @@ func Finished(pod *v1.Pod, status *v1.PodStatus, name string, made *ContainerSta
 	case known.State.Running != nil:
 		ended = &v1.ContainerStateTerminated{ExitCode: restartrule.ExitCodeKilled}
 	}
-	return ended != nil && ended.Reason != reasonRestartingAll && !restartrule.AfterExit(pod, ref.Container(pod), ended.ExitCode, ended.Reason)
+	return ended != nil && ended.Reason != reasonRestartingAll && !restartrule.AfterExit(&pod.Spec, ref.Container(pod), ended.ExitCode, ended.Reason)
 }
 
 // lastSeen returns the last known status of regular container c from its newest record. The second
@@ -54,15 +54,15 @@ func lastSeen(pod *v1.Pod, c *v1.Container, newest *ContainerStatus) (ContainerS
 	case newest == nil || newest.State == StateCreated:
 		return ContainerStatus{}, false
 	case newest.State == StateExited:
-		return *newest, !restartrule.AfterExit(pod, c, newest.ExitCode, newest.Reason)
+		return *newest, !restartrule.AfterExit(&pod.Spec, c, newest.ExitCode, newest.Reason)
 	}
 	lost := *newest
 	lost.State, lost.ExitCode, lost.Reason = StateUnknown, restartrule.ExitCodeKilled, reasonStatusUnknown
-	return lost, !restartrule.AfterExit(pod, c, lost.ExitCode, lost.Reason)
+	return lost, !restartrule.AfterExit(&pod.Spec, c, lost.ExitCode, lost.Reason)
 }
 
 // finishedBy reports whether container c has ended for good according to seen, a result of
 // lastSeen. c has no record except made, which is nil or an instance that never ran.
 func finishedBy(pod *v1.Pod, c *v1.Container, seen, made *ContainerStatus) bool {
-	return (made == nil || seen.State == StateExited) && !restartrule.AfterExit(pod, c, seen.ExitCode, seen.Reason)
+	return (made == nil || seen.State == StateExited) && !restartrule.AfterExit(&pod.Spec, c, seen.ExitCode, seen.Reason)
 }

@@ -25,7 +25,7 @@ func (p *planner) planRegular() (kept, due int) {
 			if p.keepRunning(ref, c, st) {
 				kept++
 			}
-		case st != nil && st.State == StateUnknown && !restartrule.AfterKill(p.pod, c):
+		case st != nil && st.State == StateUnknown && !restartrule.AfterKill(&p.pod.Spec, c):
 			p.kill(st, killUnknownState, causeUnknown)
 			kept++
 		case p.finished(c, st):
@@ -61,7 +61,7 @@ func (p *planner) keepRunning(ref Ref, c *v1.Container, st *ContainerStatus) boo
 	default:
 		return p.fit(ref, c, st)
 	}
-	if restartrule.AfterKill(p.pod, c) {
+	if restartrule.AfterKill(&p.pod.Spec, c) {
 		p.restart(ref, st, reason, found)
 		return false
 	}

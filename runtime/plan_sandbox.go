@@ -117,7 +117,7 @@ func (p *planner) dueInNewSandbox(c *v1.Container) (cause string, due bool) {
 	case p.finished(c, st):
 		return "", false
 	case st != nil && st.State == StateRunning:
-		return "moves to the new sandbox", restartrule.AfterKill(p.pod, c)
+		return "moves to the new sandbox", restartrule.AfterKill(&p.pod.Spec, c)
 	}
 	return startCause(st), ShouldRestart(p.pod, c, st)
 }

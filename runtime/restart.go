@@ -28,9 +28,9 @@ func ShouldRestart(pod *v1.Pod, c *v1.Container, status *ContainerStatus) bool {
 	case status.State == StateRunning:
 		return false
 	case status.State == StateExited:
-		return restartrule.AfterExit(pod, c, status.ExitCode, status.Reason)
+		return restartrule.AfterExit(&pod.Spec, c, status.ExitCode, status.Reason)
 	case status.State == StateUnknown:
-		return restartrule.AfterKill(pod, c)
+		return restartrule.AfterKill(&pod.Spec, c)
 	default:
 		return true
 	}
@@ -66,5 +66,5 @@ func RestartAllTriggered(pod *v1.Pod, status *PodStatus) bool {
 
 // triggersRestartAll reports whether the exit of instance st of container c restarts the whole pod.
 func triggersRestartAll(pod *v1.Pod, c *v1.Container, st *ContainerStatus) bool {
-	return st.State == StateExited && restartrule.RestartsAll(pod, c, st.ExitCode, st.Reason)
+	return st.State == StateExited && restartrule.RestartsAll(&pod.Spec, c, st.ExitCode, st.Reason)
 }

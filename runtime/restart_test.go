@@ -72,7 +72,7 @@ func TestShouldRestart(t *testing.T) {
 			deleted := podOf(t, c.policy, c.container, "deleted")
 			assert.False(t, runtime.ShouldRestart(deleted, ref.Container(deleted), status), "in a deleted pod")
 			if status != nil && status.State == runtime.StateExited {
-				assert.Equal(t, c.want, restartrule.AfterExit(deleted, ref.Container(deleted), status.ExitCode, status.Reason),
+				assert.Equal(t, c.want, restartrule.AfterExit(&deleted.Spec, ref.Container(deleted), status.ExitCode, status.Reason),
 					"the policy does not change with the deletion")
 			}
 		})
@@ -80,6 +80,6 @@ func TestShouldRestart(t *testing.T) {
 	t.Run("a rule without codes matches nothing", func(t *testing.T) {
 		pod := podOf(t, never, "main a policy=Never rule=Restart/In/3")
 		pod.Spec.Containers[0].RestartPolicyRules[0].ExitCodes = nil
-		assert.False(t, restartrule.AfterExit(pod, &pod.Spec.Containers[0], 3, ""))
+		assert.False(t, restartrule.AfterExit(&pod.Spec, &pod.Spec.Containers[0], 3, ""))
 	})
 }

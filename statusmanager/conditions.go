@@ -7,6 +7,7 @@ import (
 
 	"github.com/keelson-dev/keelson/internal/podconditions"
 	"github.com/keelson-dev/keelson/internal/podfacts"
+	"github.com/keelson-dev/keelson/internal/restartrule"
 )
 
 // owned reports whether the conditions of type t are the node agent's alone. DisruptionTarget is
@@ -54,7 +55,7 @@ func initializedCondition(spec *v1.PodSpec, status *v1.PodStatus) v1.PodConditio
 
 // restartsInPlace reports whether status shows a restart of all containers within the same sandbox.
 func restartsInPlace(spec *v1.PodSpec, status *v1.PodStatus) bool {
-	return restartsAll(spec) && (podconditions.RemovedForRestart(status) ||
+	return restartrule.MayRestartAll(spec) && (podconditions.RemovedForRestart(status) ||
 		conditionStatus(status.Conditions, v1.AllContainersRestarting) == v1.ConditionTrue)
 }
 

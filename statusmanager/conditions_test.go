@@ -173,6 +173,7 @@ func TestEndedPodIsNotReadyHere(t *testing.T) {
 // TestInitializedStaysWhileAllContainersRestartInPlace: init is done again, but the pod was initialized, and still is.
 func TestInitializedStaysWhileAllContainersRestartInPlace(t *testing.T) {
 	pod := testPod("a", initContainers("init"))
+	pod.Spec.Containers[0].RestartPolicy = new(v1.ContainerRestartPolicyNever)
 	pod.Spec.Containers[0].RestartPolicyRules = []v1.ContainerRestartRule{{Action: v1.ContainerRestartRuleActionRestartAllContainers}}
 	m := newManager(t, statusmanager.Options{})
 	set := func(s v1.PodStatus) v1.ConditionStatus {

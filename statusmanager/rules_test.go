@@ -64,7 +64,7 @@ const (
 func TestRestarts(t *testing.T) {
 	const in, notIn = v1.ContainerRestartRuleOnExitCodesOpIn, v1.ContainerRestartRuleOnExitCodesOpNotIn
 	on := func(op v1.ContainerRestartRuleOnExitCodesOperator, codes ...int32) v1.ContainerRestartRule {
-		return v1.ContainerRestartRule{ExitCodes: &v1.ContainerRestartRuleOnExitCodes{Operator: op, Values: codes}}
+		return v1.ContainerRestartRule{Action: v1.ContainerRestartRuleActionRestart, ExitCodes: &v1.ContainerRestartRuleOnExitCodes{Operator: op, Values: codes}}
 	}
 	for _, tt := range []struct {
 		name  string
@@ -80,18 +80,12 @@ func TestRestarts(t *testing.T) {
 		{"an operator of tomorrow", []v1.ContainerRestartRule{on("Odd", 1)}, 1, false},
 		{"a rule about something else", []v1.ContainerRestartRule{{}}, 0, false},
 	} {
-		c := &v1.Container{RestartPolicy: new(v1.ContainerRestartPolicyNever), RestartPolicyRules: tt.rules}
-		assert.Equal(t, tt.want, restarts(&v1.PodSpec{}, c, tt.code), tt.name)
+		spec := &v1.PodSpec{Containers: []v1.Container{{Name: "a", RestartPolicy: new(v1.ContainerRestartPolicyNever), RestartPolicyRules: tt.rules}}}
+		assert.Equal(t, tt.want, restarts(spec, "a", &v1.ContainerStateTerminated{ExitCode: tt.code}), tt.name)
 	}
-	assert.False(t, restarts(&v1.PodSpec{RestartPolicy: v1.RestartPolicyNever}, nil, 1), "a container that the spec does not have")
-
-	all := []v1.ContainerRestartRule{{Action: v1.ContainerRestartRuleActionRestart}, {Action: v1.ContainerRestartRuleActionRestartAllContainers}}
-	for name, spec := range map[string]*v1.PodSpec{
-		"regular": {Containers: []v1.Container{{}, {RestartPolicyRules: all}}}, "init": {InitContainers: []v1.Container{{RestartPolicyRules: all}}},
-	} {
-		assert.True(t, restartsAll(spec), name)
-	}
-	assert.False(t, restartsAll(&v1.PodSpec{Containers: []v1.Container{{RestartPolicyRules: all[:1]}}}))
+	assert.False(t, restarts(&v1.PodSpec{RestartPolicy: v1.RestartPolicyNever}, "a", &v1.ContainerStateTerminated{ExitCode: 1}), "a container that the spec does not have")
+	onFailure := &v1.PodSpec{RestartPolicy: v1.RestartPolicyOnFailure, InitContainers: []v1.Container{{Name: "i"}}}
+	assert.True(t, restarts(onFailure, "i", &v1.ContainerStateTerminated{Reason: "OOMKilled"}), "an init container killed for memory has failed")
 }
 
 func TestClampContainersOfEachList(t *testing.T) {
@@ -360,6 +354,7 @@ func TestInitializedOfOddInits(t *testing.T) {
 	assert.Equal(t, no, initializedCondition(&pod.Spec, s).Status)
 	s.Conditions = []v1.PodCondition{cond(v1.PodInitialized, yes, 1), cond(v1.AllContainersRestarting, yes, 1)}
 	assert.Equal(t, no, initializedCondition(&pod.Spec, s).Status)
+	pod.Spec.Containers[0].RestartPolicy = new(v1.ContainerRestartPolicyNever)
 	pod.Spec.Containers[0].RestartPolicyRules = []v1.ContainerRestartRule{{Action: v1.ContainerRestartRuleActionRestartAllContainers}}
 	assert.Equal(t, yes, initializedCondition(&pod.Spec, s).Status)
 }

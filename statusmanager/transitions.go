@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/keelson-dev/keelson/internal/podfacts"
+	"github.com/keelson-dev/keelson/internal/restartrule"
 )
 
 // clamp is a part of a status that was reverted, because the change would undo a final state.
@@ -67,26 +68,24 @@ func Revives(spec *v1.PodSpec, old, status *v1.PodStatus) (revives bool) {
 // eachRevived calls f for every container in status that terminated in old and may not be restarted
 // by its rules. f may write to now, an element of a slice of status.
 func eachRevived(spec *v1.PodSpec, old, status *v1.PodStatus, f func(was, now *v1.ContainerStatus)) {
-	if restartsAll(spec) {
+	if restartrule.MayRestartAll(spec) {
 		return
 	}
-	each := func(before, now []v1.ContainerStatus, again func(name string, code int32) bool) {
+	each := func(before, now []v1.ContainerStatus, again func(name string, ended *v1.ContainerStateTerminated) bool) {
 		for i := range now {
 			was := podfacts.ContainerStatus(before, now[i].Name)
 			if was != nil && was.State.Terminated != nil && now[i].State.Terminated == nil &&
-				!again(was.Name, was.State.Terminated.ExitCode) {
+				!again(was.Name, was.State.Terminated) {
 				f(was, &now[i])
 			}
 		}
 	}
-	each(old.ContainerStatuses, status.ContainerStatuses, func(name string, code int32) bool {
-		return restarts(spec, containerSpec(spec.Containers, name), code)
-	})
-	over := startsOver(spec, old, status)
-	each(old.InitContainerStatuses, status.InitContainerStatuses, func(name string, code int32) bool {
-		return over || restarts(spec, containerSpec(spec.InitContainers, name), code) // a sidecar's own policy is Always
-	})
-	each(old.EphemeralContainerStatuses, status.EphemeralContainerStatuses, func(string, int32) bool { return false })
+	again := func(name string, ended *v1.ContainerStateTerminated) bool { return restarts(spec, name, ended) }
+	each(old.ContainerStatuses, status.ContainerStatuses, again)
+	if !startsOver(spec, old, status) {
+		each(old.InitContainerStatuses, status.InitContainerStatuses, again) // a sidecar's own policy is Always
+	}
+	each(old.EphemeralContainerStatuses, status.EphemeralContainerStatuses, func(string, *v1.ContainerStateTerminated) bool { return false })
 }
 
 // startsOver reports whether status may belong to a pod that has lost its sandbox. In the next
@@ -103,7 +102,7 @@ func startsOver(spec *v1.PodSpec, old, status *v1.PodStatus) bool {
 		switch ended := s.State.Terminated; {
 		case s.State.Running != nil:
 			return false
-		case ended == nil, restarts(spec, containerSpec(spec.Containers, s.Name), ended.ExitCode):
+		case ended == nil, restarts(spec, s.Name, ended):
 			due = true
 		}
 	}

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package restartrule decides about restarts of exited containers by the restart policies and rules
-// of pods and containers. Package runtime plans by these rules, and runtime/podstatus shows them.
+// of pods and containers. Package runtime plans by these rules, runtime/podstatus shows them, and
+// statusmanager tells by them which containers may run again.
 //
 // The rules are those of the kubelet 1.36 (KEP-5307, KEP-5532).
 package restartrule
@@ -10,12 +11,14 @@ import (
 	"slices"
 
 	v1 "k8s.io/api/core/v1"
+
+	"github.com/keelson-dev/keelson/internal/podfacts"
 )
 
 // OOMKilled is the reason of an exit caused by the kernel's OOM killer.
 const OOMKilled = "OOMKilled"
 
-// AfterExit reports whether the policies and rules of pod and its container c require a
+// AfterExit reports whether the policies and rules of a pod and its container c require a
 // restart after an exit with this code and reason. The deletion of the pod is not considered.
 //
 //   - For a container with its own policy: the container restarts if a rule matches the code. If no
@@ -24,12 +27,12 @@ const OOMKilled = "OOMKilled"
 //
 // After an OOM kill an init container has failed, even if the main process returned 0. The deciding
 // code is then 137.
-func AfterExit(pod *v1.Pod, c *v1.Container, exitCode int32, reason string) bool {
-	exitCode = decidingCode(pod, c, exitCode, reason)
+func AfterExit(spec *v1.PodSpec, c *v1.Container, exitCode int32, reason string) bool {
+	exitCode = decidingCode(spec, c, exitCode, reason)
 	if matchingRule(c, exitCode) != nil {
 		return true
 	}
-	switch policyOf(pod, c) {
+	switch policyOf(spec, c) {
 	case v1.RestartPolicyNever:
 		return false
 	case v1.RestartPolicyOnFailure:
@@ -40,8 +43,8 @@ func AfterExit(pod *v1.Pod, c *v1.Container, exitCode int32, reason string) bool
 }
 
 // AfterKill reports whether a container without a known exit code is to be restarted.
-func AfterKill(pod *v1.Pod, c *v1.Container) bool {
-	return policyOf(pod, c) != v1.RestartPolicyNever
+func AfterKill(spec *v1.PodSpec, c *v1.Container) bool {
+	return policyOf(spec, c) != v1.RestartPolicyNever
 }
 
 // CanRestartAll reports whether a rule of c restarts the whole pod.
@@ -51,9 +54,19 @@ func CanRestartAll(c *v1.Container) bool {
 	})
 }
 
+// MayRestartAll reports whether a rule of any container restarts the whole pod.
+func MayRestartAll(spec *v1.PodSpec) bool {
+	for c := range podfacts.Containers(spec) {
+		if CanRestartAll(c) {
+			return true
+		}
+	}
+	return false
+}
+
 // RestartsAll reports whether the matching rule for an exit of c restarts the whole pod.
-func RestartsAll(pod *v1.Pod, c *v1.Container, exitCode int32, reason string) bool {
-	rule := matchingRule(c, decidingCode(pod, c, exitCode, reason))
+func RestartsAll(spec *v1.PodSpec, c *v1.Container, exitCode int32, reason string) bool {
+	rule := matchingRule(c, decidingCode(spec, c, exitCode, reason))
 	return rule != nil && rule.Action == v1.ContainerRestartRuleActionRestartAllContainers
 }
 
@@ -91,23 +104,23 @@ func matchesCode(on *v1.ContainerRestartRuleOnExitCodes, code int32) bool {
 }
 
 // policyOf returns the policy of c, or else the policy of the pod.
-func policyOf(pod *v1.Pod, c *v1.Container) v1.RestartPolicy {
+func policyOf(spec *v1.PodSpec, c *v1.Container) v1.RestartPolicy {
 	if c.RestartPolicy != nil {
 		return v1.RestartPolicy(*c.RestartPolicy)
 	}
-	return pod.Spec.RestartPolicy
+	return spec.RestartPolicy
 }
 
 // ExitCodeKilled is the exit code after a SIGKILL.
 const ExitCodeKilled = 137
 
-func decidingCode(pod *v1.Pod, c *v1.Container, code int32, reason string) int32 {
-	if code == 0 && reason == OOMKilled && isInit(pod, c.Name) {
+func decidingCode(spec *v1.PodSpec, c *v1.Container, code int32, reason string) int32 {
+	if code == 0 && reason == OOMKilled && isInit(spec, c.Name) {
 		return ExitCodeKilled
 	}
 	return code
 }
 
-func isInit(pod *v1.Pod, name string) bool {
-	return slices.ContainsFunc(pod.Spec.InitContainers, func(c v1.Container) bool { return c.Name == name })
+func isInit(spec *v1.PodSpec, name string) bool {
+	return slices.ContainsFunc(spec.InitContainers, func(c v1.Container) bool { return c.Name == name })
 }

@@ -115,13 +115,9 @@ func (g *generator) restartingAll(status *v1.PodStatus) bool {
 // allRestarting returns the condition AllContainersRestarting. ok is false for pods without a rule
 // that restarts all containers.
 func (g *generator) allRestarting(phase v1.PodPhase) (v1.PodCondition, bool) {
-	possible := false
-	for c := range podfacts.Containers(&g.Pod.Spec) {
-		possible = possible || restartrule.CanRestartAll(c)
-	}
 	const t = v1.AllContainersRestarting
 	switch {
-	case !possible:
+	case !restartrule.MayRestartAll(&g.Pod.Spec):
 		return v1.PodCondition{}, false
 	case phase == v1.PodSucceeded:
 		return podconditions.False(t, podconditions.ReasonPodCompleted, ""), true

@@ -208,7 +208,7 @@ func (g *generator) applyStartFailure(p *place, status *v1.ContainerStatus) {
 		return // init is complete or has passed the container
 	case p.ref.Group == runtime.GroupEphemeral && ended != nil:
 		return // ephemeral containers are never restarted
-	case ended != nil && !restartrule.AfterExit(g.Pod, p.spec, ended.ExitCode, ended.Reason):
+	case ended != nil && !restartrule.AfterExit(&g.Pod.Spec, p.spec, ended.ExitCode, ended.Reason):
 		return // the record is gone, but the exit is known
 	case ended != nil:
 		status.LastTerminationState = v1.ContainerState{Terminated: ended}

@@ -171,5 +171,5 @@ func (g *generator) restarts(c *v1.Container, ended *v1.ContainerStateTerminated
 }
 
 func restarts(pod *v1.Pod, c *v1.Container, ended *v1.ContainerStateTerminated) bool {
-	return ended.Reason == ReasonRestartingAll || restartrule.AfterExit(pod, c, ended.ExitCode, ended.Reason)
+	return ended.Reason == ReasonRestartingAll || restartrule.AfterExit(&pod.Spec, c, ended.ExitCode, ended.Reason)
 }
