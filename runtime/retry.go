@@ -2,16 +2,15 @@
 
 package runtime
 
-import "time"
+import (
+	"time"
 
-// retryDelay returns the delay between a failed call for a pod and the next call. failures is the
-// number of failed calls in a row, including the last. The first delay is short, because many
+	"github.com/keelson-dev/keelson/internal/retry"
+)
+
+// The delays between a failed call for a pod and the next call. The first delay is short, because many
 // failures end by themselves: after a crash of the agent the runtime may still carry out the
 // agent's last calls. The longest delay is the kubelet's.
-func retryDelay(failures int) time.Duration {
-	return min(firstRetry<<min(failures-1, 10), lastRetry)
-}
-
 const (
 	firstRetry = time.Second
 	lastRetry  = 10 * time.Second
@@ -33,7 +32,7 @@ const (
 func (e callEnd) again(failures int, now time.Time) (time.Time, int) {
 	switch e {
 	case endFailed:
-		return now.Add(retryDelay(failures + 1)), failures + 1
+		return now.Add(retry.Backoff(failures+1, firstRetry, lastRetry, 0)), failures + 1
 	case endLeft, endCut:
 		return now.Add(firstRetry), failures
 	default:

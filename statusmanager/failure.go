@@ -10,6 +10,8 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/keelson-dev/keelson/internal/retry"
 )
 
 // verdict is the classification of a finished request.
@@ -68,27 +70,12 @@ func isAnother(details *metav1.StatusDetails) bool {
 	return details != nil && slices.ContainsFunc(details.Causes, func(c metav1.StatusCause) bool { return c.Field == "metadata.uid" })
 }
 
-// backoff computes the delay after a failed request.
-type backoff struct {
-	initial, limit time.Duration
-	jitter         func(time.Duration) time.Duration
-}
-
-// after returns the delay after the n-th failure in a row, doubling from initial up to limit,
-// before jitter.
-func (b backoff) after(n int) time.Duration {
-	d := b.initial
-	for range n - 1 {
-		d = min(2*d, b.limit)
-	}
-	return min(d, b.limit)
-}
-
-// delay returns the time until the next try: jittered, but at least the server's Retry-After.
-func (b backoff) delay(n int, retryAfter time.Duration) time.Duration {
-	d := max(b.jitter(b.after(n)), 0)
+// delay returns the time until the next try after the n-th failure in a row: doubling from initialBackoff
+// up to MaxBackoff and jittered, but at least the server's Retry-After.
+func delay(n int, retryAfter time.Duration, jitter func(time.Duration) time.Duration) time.Duration {
+	d := max(jitter(retry.Backoff(n, initialBackoff, MaxBackoff, 0)), 0)
 	if retryAfter > 0 { // spread retries with the same Retry-After
-		d = max(d, retryAfter+max(b.jitter(retryAfter/4)-retryAfter/4, 0))
+		d = max(d, retryAfter+max(jitter(retryAfter/4)-retryAfter/4, 0))
 	}
 	return d
 }

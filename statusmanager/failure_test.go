@@ -67,23 +67,21 @@ func TestJudge(t *testing.T) {
 
 func TestBackoff(t *testing.T) {
 	exact := func(d time.Duration) time.Duration { return d }
-	b := backoff{initial: time.Second, limit: 10 * time.Second, jitter: exact}
-	for n, want := range []time.Duration{1: 1, 2: 2, 3: 4, 4: 8, 5: 10, 1000: 10} {
+	for n, want := range []time.Duration{1: 500, 2: 1000, 3: 2000, 4: 4000, 5: 8000, 6: 10000, 1000: 10000} {
 		if want > 0 {
-			assert.Equal(t, want*time.Second, b.delay(n, 0), n)
+			assert.Equal(t, want*time.Millisecond, delay(n, 0, exact), n)
 		}
 	}
-	assert.Equal(t, 30*time.Second, b.delay(1, 30*time.Second), "as the server wants it")
-	assert.Equal(t, 4*time.Second, b.delay(3, time.Second), "not earlier than after that many failures")
-	b.jitter = func(d time.Duration) time.Duration { return d + d/2 }
-	assert.Equal(t, 45*time.Second, b.delay(1, 40*time.Second), "a quarter of it is jittered, so that nodes do not come back at once")
-	b.jitter = retry.AddUpToHalf
+	assert.Equal(t, 30*time.Second, delay(1, 30*time.Second, exact), "as the server wants it")
+	assert.Equal(t, 4*time.Second, delay(4, time.Second, exact), "not earlier than after that many failures")
+	half := func(d time.Duration) time.Duration { return d + d/2 }
+	assert.Equal(t, 45*time.Second, delay(1, 40*time.Second, half), "a quarter of it is jittered, so that nodes do not come back at once")
 	for range 100 {
-		d := b.delay(1, 8*time.Second)
+		d := delay(1, 8*time.Second, retry.AddUpToHalf)
 		assert.GreaterOrEqual(t, d, 8*time.Second, "never before the server wants it")
 		assert.Less(t, d, 9*time.Second+time.Millisecond)
 	}
-	b.jitter = func(time.Duration) time.Duration { return -1 }
-	assert.Zero(t, b.delay(3, 0))
-	assert.Equal(t, time.Second, b.delay(3, time.Second))
+	negative := func(time.Duration) time.Duration { return -1 }
+	assert.Zero(t, delay(3, 0, negative))
+	assert.Equal(t, time.Second, delay(3, time.Second, negative))
 }

@@ -257,7 +257,7 @@ func (m *Manager) succeed(e *entry, s *step, pod *v1.Pod, now time.Time) {
 func (m *Manager) fail(e *entry, s *step, v verdict, retryAfter time.Duration, now time.Time) (goOn bool) {
 	e.failures++
 	e.budget.charge(now, MaxBackoff)
-	delay := m.retry.delay(min(e.failures, e.budget.tries()), retryAfter) // news begin the back-off anew
+	wait := delay(min(e.failures, e.budget.tries()), retryAfter, m.options.Jitter) // news begin the back-off anew
 	switch v {
 	case verdictConflict:
 		e.remote.status = nil
@@ -265,15 +265,15 @@ func (m *Manager) fail(e *entry, s *step, v verdict, retryAfter time.Duration, n
 			return true
 		}
 		if m.getter == nil {
-			delay = max(delay, rejectedDelay) // no Getter can tell which pod the server has
+			wait = max(wait, rejectedDelay) // no Getter can tell which pod the server has
 		}
 	case verdictRejected:
-		delay = max(delay, rejectedDelay)
+		wait = max(wait, rejectedDelay)
 	case verdictFailed:
 		e.remote.doubt = e.remote.doubt || s.request == RequestPatch
 	}
 	if e.version == s.version { // a newer status does not wait
-		e.notUntil = now.Add(delay)
+		e.notUntil = now.Add(wait)
 	}
 	return false
 }

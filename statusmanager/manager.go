@@ -34,7 +34,6 @@ type Manager struct {
 	options Options
 	getter  Getter // nil if the Patcher is not a Getter
 	setter  Setter // nil if the Patcher is not a Setter
-	retry   backoff
 
 	// wake has room for one value: the loop of Run has work.
 	wake signal.Signal
@@ -93,7 +92,6 @@ func New(o Options) (*Manager, error) {
 	}
 	m := &Manager{
 		options: o,
-		retry:   backoff{initial: initialBackoff, limit: MaxBackoff, jitter: o.Jitter},
 		wake:    signal.New(),
 		stopped: make(chan struct{}),
 	}

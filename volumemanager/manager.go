@@ -21,7 +21,6 @@ type Manager struct {
 	options Options
 	own     *ownPods // Options.Pods if the caller set none; else nil
 	execute executor
-	wait    backoff
 	records recordFiles
 
 	// slots limits the number of concurrent operations.
@@ -83,7 +82,6 @@ func New(o Options) (*Manager, error) {
 		options: o,
 		own:     own,
 		records: records,
-		wait:    backoff{first: firstBackoff, most: longestBackoff},
 		execute: executor{
 			pods: o.Pods, node: o.Node, subpaths: o.Subpaths, records: records, group: o.FSGroup,
 			timeout: o.limits.operation, attach: attachTimeout,

@@ -141,7 +141,7 @@ func (m *Manager) settle(o *operation, out outcome, now time.Time) {
 	m.mu.Lock()
 	defer m.unlock()
 	v := m.mu.volumes[o.volume]
-	v.settle(o, out, now, m.wait)
+	v.settle(o, out, now)
 	for _, r := range v.rows {
 		m.wakeWaiters(r.place.PodUID)
 	}

@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"k8s.io/apimachinery/pkg/api/resource"
+
+	"github.com/keelson-dev/keelson/internal/retry"
 )
 
 // outcome is the result of an operation.
@@ -36,7 +38,7 @@ type outcome struct {
 //
 // The same table holds for the device. A found volume was found after a restart of the agent, and
 // was not set up since. Containers may use a found volume, whatever error SetUp returns.
-func (v *volume) settle(o *operation, out outcome, now time.Time, wait backoff) {
+func (v *volume) settle(o *operation, out outcome, now time.Time) {
 	r := v.row(o.uid)
 	v.busy = nil // no operation runs beside an operation that runs alone
 	if r != nil {
@@ -50,7 +52,7 @@ func (v *volume) settle(o *operation, out outcome, now time.Time, wait backoff) 
 	}
 	switch o.kind {
 	case OpMount, OpRefresh:
-		r.failure = r.failure.next(o.kind, out.err, now, wait)
+		r.failure = r.failure.next(o.kind, out.err, now)
 		r.settleSetUp(o, out)
 	case OpUnmount:
 		if out.alive {
@@ -59,10 +61,10 @@ func (v *volume) settle(o *operation, out outcome, now time.Time, wait backoff) 
 			}
 			return
 		}
-		r.failure = r.failure.next(o.kind, out.err, now, wait)
+		r.failure = r.failure.next(o.kind, out.err, now)
 		r.state, r.found = afterUnmount(out.err), r.found && out.err != nil
 	default:
-		v.failure = v.failure.next(o.kind, out.err, now, wait)
+		v.failure = v.failure.next(o.kind, out.err, now)
 		v.settleDevice(o, out)
 	}
 }
@@ -125,7 +127,7 @@ func afterUnmount(err error) State {
 }
 
 // next returns the failure after an operation of this kind that ended with err.
-func (f failure) next(kind OperationKind, err error, now time.Time, wait backoff) failure {
+func (f failure) next(kind OperationKind, err error, now time.Time) failure {
 	if err == nil {
 		return failure{}
 	}
@@ -133,7 +135,7 @@ func (f failure) next(kind OperationKind, err error, now time.Time, wait backoff
 	if f.kind == kind {
 		n.count += f.count
 	}
-	n.until = now.Add(wait.after(n.count))
+	n.until = now.Add(retry.Backoff(n.count, firstBackoff, longestBackoff, 0))
 	return n
 }
 

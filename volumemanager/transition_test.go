@@ -48,7 +48,7 @@ func TestTransitions(t *testing.T) {
 			v := volumeWith(map[types.UID]*row{"a": {state: tc.was, found: tc.found, desire: DesireGone}})
 			o := &operation{step: step{kind: tc.kind, uid: "a"}}
 			v.row("a").busy = o
-			v.settle(o, out, now, backoff{time.Second, time.Minute})
+			v.settle(o, out, now)
 			r := v.row("a")
 			assert.Equal(t, tc.want, r.state)
 			assert.Nil(t, r.busy)
@@ -61,7 +61,7 @@ func TestTransitions(t *testing.T) {
 			v = volumeWith(map[types.UID]*row{}, func(v *volume) { v.device, v.found = tc.was, tc.found })
 			o = &operation{step: step{kind: kind, alone: true}}
 			v.busy = o
-			v.settle(o, out, now, backoff{time.Second, time.Minute})
+			v.settle(o, out, now)
 			assert.Equal(t, tc.want, v.device, "the device")
 			assert.Equal(t, tc.found && out.err != nil, v.found)
 			assert.Nil(t, v.busy)
@@ -86,31 +86,24 @@ func TestTransitionsOfAnUnexpectedRecord(t *testing.T) {
 func TestTransitionsOfALivePod(t *testing.T) {
 	for desire, want := range map[Desire]Desire{DesireGone: DesireKept, DesireKept: DesireKept, DesireMounted: DesireMounted} {
 		v := volumeWith(map[types.UID]*row{"a": {state: StateMounted, desire: desire, busy: &operation{}}})
-		v.settle(&operation{step: step{kind: OpUnmount, uid: "a"}}, outcome{alive: true}, now, backoff{time.Second, time.Minute})
+		v.settle(&operation{step: step{kind: OpUnmount, uid: "a"}}, outcome{alive: true}, now)
 		assert.Equal(t, row{place: Place{PodUID: "a"}, state: StateMounted, desire: want}, *v.row("a"))
 	}
 }
 
 func TestFailures(t *testing.T) {
-	wait := backoff{500 * time.Millisecond, 122 * time.Second}
 	var f failure
 	for _, want := range []time.Duration{500, 1000, 2000, 4000, 8000, 16000, 32000, 64000, 122000, 122000} {
-		f = f.next(OpMount, errors.New("no"), now, wait)
+		f = f.next(OpMount, errors.New("no"), now)
 		require.Equal(t, now.Add(want*time.Millisecond), f.until)
 	}
-	assert.Equal(t, 1, f.next(OpUnmount, errors.New("no"), now, wait).count, "another kind begins anew")
-	assert.Zero(t, f.next(OpMount, nil, now, wait))
-	assert.True(t, f.next(OpMount, Terminal(errors.New("no")), now, wait).terminal)
-	assert.False(t, f.next(OpUnmount, Terminal(errors.New("no")), now, wait).terminal, "what is to be undone is tried again")
-	assert.False(t, f.next(OpUnmountDevice, Terminal(errors.New("no")), now, wait).terminal)
+	assert.Equal(t, 1, f.next(OpUnmount, errors.New("no"), now).count, "another kind begins anew")
+	assert.Zero(t, f.next(OpMount, nil, now))
+	assert.True(t, f.next(OpMount, Terminal(errors.New("no")), now).terminal)
+	assert.False(t, f.next(OpUnmount, Terminal(errors.New("no")), now).terminal, "what is to be undone is tried again")
+	assert.False(t, f.next(OpUnmountDevice, Terminal(errors.New("no")), now).terminal)
 	assert.Equal(t, 10, f.endBackoff().count)
 	assert.Zero(t, f.endBackoff().until)
-	assert.Equal(t, 3*time.Second, backoff{3 * time.Second, 3 * time.Second}.after(100))
-	for count, want := range []time.Duration{1: time.Second, 2: 2 * time.Second, 3: 4 * time.Second, 4: 5 * time.Second, 500: 5 * time.Second} {
-		if want != 0 {
-			assert.Equal(t, want, backoff{time.Second, 5 * time.Second}.after(count), "%d", count)
-		}
-	}
 }
 
 // noErrors is a joined error without an error.

@@ -2,7 +2,11 @@
 
 package url
 
-import "time"
+import (
+	"time"
+
+	"github.com/keelson-dev/keelson/internal/retry"
+)
 
 const (
 	// firstRetry is the delay after the first failure of a source without pods.
@@ -22,7 +26,7 @@ const (
 func delay(period time.Duration, good bool, failures int, retryAfter time.Duration, random float64) time.Duration {
 	wait := period
 	if !good && failures > 0 {
-		wait = min(period, firstRetry<<min(failures-1, 20))
+		wait = retry.Backoff(failures, firstRetry, period, 0)
 	}
 	wait += time.Duration(float64(wait) * jitter * (2*random - 1))
 	return max(wait, min(retryAfter, maxRetryAfter))
