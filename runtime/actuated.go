@@ -52,9 +52,9 @@ func (d demand) asReported(r demand) demand {
 			*told = reported
 		}
 	}
-	correct(&d.cpuRequest, r.cpuRequest, cpuSlack, leastCPURequest)
-	correct(&d.cpuLimit, r.cpuLimit, cpuSlack, leastCPULimit)
-	correct(&d.memoryRequest, r.memoryRequest, memorySlack, 0)
-	correct(&d.memoryLimit, r.memoryLimit, memorySlack, 0)
+	correct(&d.CPURequest, r.CPURequest, cpuSlack, leastCPURequest)
+	correct(&d.CPULimit, r.CPULimit, cpuSlack, leastCPULimit)
+	correct(&d.MemoryRequest, r.MemoryRequest, memorySlack, 0)
+	correct(&d.MemoryLimit, r.MemoryLimit, memorySlack, 0)
 	return d
 }

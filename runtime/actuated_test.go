@@ -91,7 +91,7 @@ func FuzzResourcesOnRecord(f *testing.F) {
 		if !ok {
 			return
 		}
-		require.GreaterOrEqual(t, min(d.cpuLimit, d.cpuRequest, d.memoryLimit, d.memoryRequest), int64(0))
+		require.GreaterOrEqual(t, min(d.CPULimit, d.CPURequest, d.MemoryLimit, d.MemoryRequest), int64(0))
 		again, ok := givenTo(&ContainerStatus{Annotations: map[string]string{annotationResources: d.record()}}, demand{})
 		require.True(t, ok)
 		require.Equal(t, d, again)
@@ -116,7 +116,7 @@ func TestChangesAreInQuantities(t *testing.T) {
 
 // The annotation is added to a copy. The generator's annotations stay unchanged.
 func TestWithResourcesLeavesItsInputAlone(t *testing.T) {
-	pod, c := podWanting(demand{cpuLimit: 100})
+	pod, c := podWanting(demand{CPULimit: 100})
 	before := map[string]string{"a": "b"}
 	after := withResources(before, pod, c)
 	assert.Equal(t, map[string]string{"a": "b"}, before)

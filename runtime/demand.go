@@ -9,7 +9,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 
-	"github.com/keelson-dev/keelson/internal/quantities"
+	"github.com/keelson-dev/keelson/internal/podresources"
 )
 
 // annotationResources is keelson's own annotation: the cpu and memory of a container at its
@@ -17,58 +17,19 @@ import (
 const annotationResources = "keelson.dev/resources"
 
 // demand is the cpu and memory of a container. 0: no request, no limit.
-type demand struct {
-	cpuRequest, cpuLimit       int64 // thousandths
-	memoryRequest, memoryLimit int64 // bytes
-}
+type demand podresources.Demand
 
-// wantedBy returns the demand of c in pod. As in API defaulting, an unset request is equal to the
-// limit. If the container has no limit, the limit of the whole pod applies (KEP-2837).
-func wantedBy(pod *v1.Pod, c *v1.Container) demand {
-	d := demandIn(&c.Resources)
-	if _, set := c.Resources.Requests[v1.ResourceCPU]; !set {
-		d.cpuRequest = d.cpuLimit
-	}
-	if _, set := c.Resources.Requests[v1.ResourceMemory]; !set {
-		d.memoryRequest = d.memoryLimit
-	}
-	if pod.Spec.Resources != nil {
-		whole := demandIn(pod.Spec.Resources)
-		if d.cpuLimit == 0 {
-			d.cpuLimit = whole.cpuLimit
-		}
-		if d.memoryLimit == 0 {
-			d.memoryLimit = whole.memoryLimit
-		}
-	}
-	return d
-}
+// wantedBy returns the demand of c in pod, with the defaults of the API.
+func wantedBy(pod *v1.Pod, c *v1.Container) demand { return demand(podresources.OfContainer(pod, c)) }
 
 // demandIn returns the values of r, without defaulting.
-func demandIn(r *v1.ResourceRequirements) demand {
-	return demand{
-		cpuRequest:    cpuIn(r.Requests),
-		cpuLimit:      cpuIn(r.Limits),
-		memoryRequest: memoryIn(r.Requests),
-		memoryLimit:   memoryIn(r.Limits),
-	}
-}
-
-func cpuIn(list v1.ResourceList) int64 {
-	q := list[v1.ResourceCPU]
-	return max(quantities.Milli(q), 0)
-}
-
-func memoryIn(list v1.ResourceList) int64 {
-	q := list[v1.ResourceMemory]
-	return max(quantities.Value(q), 0)
-}
+func demandIn(r *v1.ResourceRequirements) demand { return demand(podresources.Stated(r)) }
 
 // requirements is the inverse of demandIn. Zero values are omitted.
 func (d demand) requirements() v1.ResourceRequirements {
 	return v1.ResourceRequirements{
-		Requests: resourceList(d.cpuRequest, d.memoryRequest),
-		Limits:   resourceList(d.cpuLimit, d.memoryLimit),
+		Requests: resourceList(d.CPURequest, d.MemoryRequest),
+		Limits:   resourceList(d.CPULimit, d.MemoryLimit),
 	}
 }
 
@@ -101,8 +62,8 @@ func (d demand) record() string {
 			lists = append(lists, `"`+name+`":{`+strings.Join(values, ",")+`}`)
 		}
 	}
-	add("limits", d.cpuLimit, d.memoryLimit)
-	add("requests", d.cpuRequest, d.memoryRequest)
+	add("limits", d.CPULimit, d.MemoryLimit)
+	add("requests", d.CPURequest, d.MemoryRequest)
 	return "{" + strings.Join(lists, ",") + "}"
 }
 
@@ -126,9 +87,9 @@ func givenTo(c *ContainerStatus, wanted demand) (demand, bool) {
 // with returns d with the values of e for a single resource.
 func (d demand) with(name v1.ResourceName, e demand) demand {
 	if name == v1.ResourceCPU {
-		d.cpuRequest, d.cpuLimit = e.cpuRequest, e.cpuLimit
+		d.CPURequest, d.CPULimit = e.CPURequest, e.CPULimit
 	} else {
-		d.memoryRequest, d.memoryLimit = e.memoryRequest, e.memoryLimit
+		d.MemoryRequest, d.MemoryLimit = e.MemoryRequest, e.MemoryLimit
 	}
 	return d
 }
@@ -136,9 +97,9 @@ func (d demand) with(name v1.ResourceName, e demand) demand {
 // of returns request and limit of a single resource.
 func (d demand) of(name v1.ResourceName) (request, limit int64) {
 	if name == v1.ResourceCPU {
-		return d.cpuRequest, d.cpuLimit
+		return d.CPURequest, d.CPULimit
 	}
-	return d.memoryRequest, d.memoryLimit
+	return d.MemoryRequest, d.MemoryLimit
 }
 
 // differs reports whether d and e differ in a resource.

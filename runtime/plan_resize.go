@@ -115,10 +115,10 @@ func (p *planner) orderResizes() {
 
 // changes describes the differences in words.
 func changes(from, to demand) string {
-	text := appendChange(make([]byte, 0, 128), "memory limit", from.memoryLimit, to.memoryLimit, appendMemory)
-	text = appendChange(text, "memory request", from.memoryRequest, to.memoryRequest, appendMemory)
-	text = appendChange(text, "cpu limit", from.cpuLimit, to.cpuLimit, appendCPU)
-	text = appendChange(text, "cpu request", from.cpuRequest, to.cpuRequest, appendCPU)
+	text := appendChange(make([]byte, 0, 128), "memory limit", from.MemoryLimit, to.MemoryLimit, appendMemory)
+	text = appendChange(text, "memory request", from.MemoryRequest, to.MemoryRequest, appendMemory)
+	text = appendChange(text, "cpu limit", from.CPULimit, to.CPULimit, appendCPU)
+	text = appendChange(text, "cpu request", from.CPURequest, to.CPURequest, appendCPU)
 	if len(text) == 0 {
 		return "not known to be set"
 	}

@@ -141,8 +141,8 @@ func (r *resizer) checkMemory(ctx context.Context, list []Resize) error {
 	}
 	for i := range list {
 		step := &list[i]
-		limit := demandIn(&step.To).memoryLimit
-		if !limitFalls(demandIn(&step.From).memoryLimit, limit) {
+		limit := demandIn(&step.To).MemoryLimit
+		if !limitFalls(demandIn(&step.From).MemoryLimit, limit) {
 			continue
 		}
 		if r.meter == nil {

@@ -51,17 +51,19 @@ type Demand struct {
 	MemoryRequest, MemoryLimit int64 // bytes
 }
 
+// Stated returns the amounts of r without defaults. A negative amount counts as unset.
+func Stated(r *v1.ResourceRequirements) Demand {
+	cpu := func(list v1.ResourceList) int64 { return max(quantities.Milli(list[v1.ResourceCPU]), 0) }
+	memory := func(list v1.ResourceList) int64 { return max(quantities.Value(list[v1.ResourceMemory]), 0) }
+	return Demand{cpu(r.Requests), cpu(r.Limits), memory(r.Requests), memory(r.Limits)}
+}
+
 // Of returns the demand of a container, or of the pod-level resources. r may be nil.
 func Of(r *v1.ResourceRequirements) Demand {
 	if r == nil {
 		return Demand{}
 	}
-	d := Demand{
-		CPURequest:    quantities.Milli(*r.Requests.Cpu()),
-		CPULimit:      quantities.Milli(*r.Limits.Cpu()),
-		MemoryRequest: quantities.Value(*r.Requests.Memory()),
-		MemoryLimit:   quantities.Value(*r.Limits.Memory()),
-	}
+	d := Stated(r)
 	// A limit without a request is a request, too; API defaulting adds the request, but a manifest
 	// from a file may lack the default.
 	if _, ok := r.Requests[v1.ResourceCPU]; !ok {
@@ -70,6 +72,14 @@ func Of(r *v1.ResourceRequirements) Demand {
 	if _, ok := r.Requests[v1.ResourceMemory]; !ok {
 		d.MemoryRequest = d.MemoryLimit
 	}
+	return d
+}
+
+// OfContainer returns the demand of c in pod. If the container has no limit, the limit of the whole pod
+// applies (KEP-2837).
+func OfContainer(pod *v1.Pod, c *v1.Container) Demand {
+	d, whole := Of(&c.Resources), Of(pod.Spec.Resources)
+	d.CPULimit, d.MemoryLimit = cmp.Or(d.CPULimit, whole.CPULimit), cmp.Or(d.MemoryLimit, whole.MemoryLimit)
 	return d
 }
 

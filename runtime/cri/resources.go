@@ -41,17 +41,9 @@ func linuxResources(d podresources.Demand) *api.LinuxContainerResources {
 	}
 }
 
-// containerResources returns the limits of one container. A pod-level limit replaces a missing
-// limit of the container.
+// containerResources returns the limits of one container.
 func containerResources(pod *v1.Pod, c *v1.Container, group runtime.Group, n node) *api.LinuxContainerResources {
-	d := podresources.Of(&c.Resources)
-	whole := podresources.Of(pod.Spec.Resources)
-	if d.CPULimit == 0 {
-		d.CPULimit = whole.CPULimit
-	}
-	if d.MemoryLimit == 0 {
-		d.MemoryLimit = whole.MemoryLimit
-	}
+	d := podresources.OfContainer(pod, c)
 	out := linuxResources(d)
 	out.OomScoreAdj = oomScoreAdj(pod, c, group, n.memory)
 	out.HugepageLimits = hugePageLimits(c.Resources.Limits, n.hugePages)
