@@ -2,7 +2,10 @@
 
 package imagegc
 
-import "strings"
+import (
+	"cmp"
+	"strings"
+)
 
 // An image has many names: an ID, digests and tags, each with or without the defaults of a registry
 // client. InUse and leases may use any name. An ambiguous name matches too many images rather than
@@ -51,9 +54,7 @@ func (n *names) add(name string) {
 	if digest != "" && (tag == "" || reference == digest) {
 		return
 	}
-	if tag == "" {
-		tag = defaultTag
-	}
+	tag = cmp.Or(tag, defaultTag)
 	n.put(qualify(repository)+tag, name)
 	if !hasHost(repository) {
 		n.put(shortForm+repository+tag, name)

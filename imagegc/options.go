@@ -84,8 +84,6 @@ func (o Options) withDefaults() (Options, error) {
 	if o.OnPass == nil {
 		o.OnPass = func(Result, error) {}
 	}
-	if o.Logger == nil {
-		o.Logger = zap.NewNop()
-	}
+	o.Logger = cmp.Or(o.Logger, zap.NewNop())
 	return o, nil
 }

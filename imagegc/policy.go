@@ -3,6 +3,7 @@
 package imagegc
 
 import (
+	"cmp"
 	"fmt"
 	"time"
 )
@@ -66,9 +67,7 @@ func (p Policy) withDefaults() (Policy, error) {
 	if p.LowPercent > p.HighPercent {
 		return Policy{}, fmt.Errorf("imagegc: Policy.LowPercent %d is above HighPercent %d", p.LowPercent, p.HighPercent)
 	}
-	if p.MinAge == 0 {
-		p.MinAge = DefaultMinAge
-	}
+	p.MinAge = cmp.Or(p.MinAge, DefaultMinAge)
 	if p.MaxAge < 0 {
 		return Policy{}, fmt.Errorf("imagegc: Policy.MaxAge is negative: %s", p.MaxAge)
 	}

@@ -3,6 +3,7 @@
 package podconfig
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -67,9 +68,7 @@ type Store struct {
 
 // NewStore returns a store with the seed. Its error names the invalid field.
 func NewStore(o StoreOptions) (*Store, error) {
-	if o.Logger == nil {
-		o.Logger = zap.NewNop()
-	}
+	o.Logger = cmp.Or(o.Logger, zap.NewNop())
 	s := &Store{options: o}
 	now := time.Now()
 	for _, source := range slices.Sorted(maps.Keys(o.Seed)) {

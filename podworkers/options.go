@@ -3,6 +3,7 @@
 package podworkers
 
 import (
+	"cmp"
 	"errors"
 	"time"
 
@@ -36,8 +37,6 @@ func (o Options) withDefaults() (Options, error) {
 	if o.Jitter == nil {
 		o.Jitter = retry.AddUpToHalf
 	}
-	if o.Logger == nil {
-		o.Logger = zap.NewNop()
-	}
+	o.Logger = cmp.Or(o.Logger, zap.NewNop())
 	return o, nil
 }

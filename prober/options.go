@@ -3,6 +3,7 @@
 package prober
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"math/rand/v2"
@@ -68,8 +69,6 @@ func (o Options) withDefaults() (Options, error) {
 	if o.Jitter == nil {
 		o.Jitter = rand.N[time.Duration]
 	}
-	if o.Logger == nil {
-		o.Logger = zap.NewNop()
-	}
+	o.Logger = cmp.Or(o.Logger, zap.NewNop())
 	return o, nil
 }

@@ -97,7 +97,7 @@ func New(opts Options) (*Manager, error) {
 		events:  opts.Events,
 		hooks:   opts.Hooks,
 		backoff: opts.Backoff.withDefaults(),
-		log:     opts.Logger,
+		log:     cmp.Or(opts.Logger, zap.NewNop()),
 		resizer: newResizer(opts.Runtime),
 	}
 	if m.hooks == nil {
@@ -109,9 +109,6 @@ func New(opts Options) (*Manager, error) {
 		}
 	}
 	m.auditor, _ = opts.Runtime.(Auditor)
-	if m.log == nil {
-		m.log = zap.NewNop()
-	}
 	if images, ok := opts.Runtime.(Images); ok {
 		m.images = &imageKeeper{m: m, images: images, keyring: opts.Keyring, flights: newFlights(cmp.Or(opts.MaxConcurrentPulls, defaultConcurrentPulls)), backoff: newPullBackoff()}
 	}

@@ -3,6 +3,7 @@
 package runtime
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -65,14 +66,11 @@ func NewTracker(opts TrackerOptions) (*Tracker, error) {
 		return nil, errors.New("runtime: TrackerOptions.Runtime is required")
 	}
 	t := &Tracker{
-		rt: opts.Runtime, log: opts.Logger,
+		rt: opts.Runtime, log: cmp.Or(opts.Logger, zap.NewNop()),
 		dirty: dirty.New(), again: signal.New(),
 	}
 	if _, ok := opts.Runtime.(Watcher); ok {
 		t.interval = Unprompted(opts.Runtime, time.Minute)
-	}
-	if t.log == nil {
-		t.log = zap.NewNop()
 	}
 	t.mu.seen = make(map[types.UID][]instanceState)
 	return t, nil

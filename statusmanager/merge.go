@@ -3,6 +3,8 @@
 package statusmanager
 
 import (
+	"cmp"
+
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -43,9 +45,7 @@ func merge(in mergeInput) (merged v1.PodStatus, held bool) {
 	merged.NodeAllocatableResourceClaimStatuses = api.NodeAllocatableResourceClaimStatuses
 	merged.NominatedNodeName = api.NominatedNodeName
 	merged.ObservedGeneration = max(merged.ObservedGeneration, api.ObservedGeneration)
-	if merged.QOSClass == "" {
-		merged.QOSClass = api.QOSClass
-	}
+	merged.QOSClass = cmp.Or(merged.QOSClass, api.QOSClass)
 	if !api.StartTime.IsZero() {
 		merged.StartTime = api.StartTime
 	}

@@ -3,6 +3,7 @@
 package statusmanager
 
 import (
+	"cmp"
 	"fmt"
 	"time"
 
@@ -98,23 +99,17 @@ func (o Options) withDefaults() (Options, error) {
 	if o.Workers < 0 {
 		return Options{}, fmt.Errorf("statusmanager: Options.Workers is negative: %d", o.Workers)
 	}
-	if o.Workers == 0 {
-		o.Workers = DefaultWorkers
-	}
+	o.Workers = cmp.Or(o.Workers, DefaultWorkers)
 	if o.Drain < 0 {
 		return Options{}, fmt.Errorf("statusmanager: Options.Drain is negative: %s", o.Drain)
 	}
 	if o.Resync < 0 {
 		return Options{}, fmt.Errorf("statusmanager: Options.Resync is negative: %s", o.Resync)
 	}
-	if o.Resync == 0 {
-		o.Resync = resyncInterval
-	}
+	o.Resync = cmp.Or(o.Resync, resyncInterval)
 	if o.Jitter == nil {
 		o.Jitter = retry.AddUpToHalf
 	}
-	if o.Logger == nil {
-		o.Logger = zap.NewNop()
-	}
+	o.Logger = cmp.Or(o.Logger, zap.NewNop())
 	return o, nil
 }

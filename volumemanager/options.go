@@ -3,6 +3,7 @@
 package volumemanager
 
 import (
+	"cmp"
 	"fmt"
 	"path/filepath"
 	"slices"
@@ -90,9 +91,7 @@ func (o Options) withDefaults() (Options, error) {
 			return nil
 		}
 	}
-	if o.Logger == nil {
-		o.Logger = zap.NewNop()
-	}
+	o.Logger = cmp.Or(o.Logger, zap.NewNop())
 	o.Root = filepath.Clean(o.Root)
 	o.Plugins = slices.Clone(o.Plugins)
 	return o, nil

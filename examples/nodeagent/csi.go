@@ -5,6 +5,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 
 	v1 "k8s.io/api/core/v1"
@@ -53,10 +54,7 @@ type driverTokens func() tokenMaker
 
 // Token implements csi.Tokens.
 func (d driverTokens) Token(ctx context.Context, pod *v1.Pod, audience string, seconds *int64) (csi.Token, error) {
-	r := projected.TokenRequest{Namespace: pod.Namespace, ServiceAccount: pod.Spec.ServiceAccountName, Pod: pod.Name, PodUID: pod.UID, Audience: audience}
-	if r.ServiceAccount == "" {
-		r.ServiceAccount = "default"
-	}
+	r := projected.TokenRequest{Namespace: pod.Namespace, ServiceAccount: cmp.Or(pod.Spec.ServiceAccountName, "default"), Pod: pod.Name, PodUID: pod.UID, Audience: audience}
 	if seconds != nil {
 		r.ExpirationSeconds = *seconds
 	}

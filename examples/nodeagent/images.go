@@ -49,9 +49,7 @@ func (p *pullFlags) complete(set *pflag.FlagSet) error {
 
 // imageGC returns the options for garbage collection of images.
 func imageGC(f flags, service imagegc.ImageService, inUse imagegc.InUse, disk imagegc.DiskUsage) *images.GC {
-	if f.imageMin == 0 {
-		f.imageMin = -1 // no minimum; 0 would select imagegc's default
-	}
+	f.imageMin = cmp.Or(f.imageMin, -1) // no minimum; 0 would select imagegc's default
 	return &images.GC{
 		Images: service, InUse: inUse, Disk: disk,
 		Policy: imagegc.Policy{HighPercent: f.imageHigh, LowPercent: f.imageLow, MinAge: f.imageMin, MaxAge: f.imageMax, Protected: f.protected()},

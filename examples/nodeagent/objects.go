@@ -4,6 +4,7 @@ package main
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -248,8 +249,6 @@ func decodeObject(document []byte) (o object, err error) {
 	if meta.Name == "" {
 		return o, fmt.Errorf("the %s has no metadata.name", kind.Kind)
 	}
-	if meta.Namespace == "" {
-		meta.Namespace = v1.NamespaceDefault
-	}
+	meta.Namespace = cmp.Or(meta.Namespace, v1.NamespaceDefault)
 	return o, nil
 }

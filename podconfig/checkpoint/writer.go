@@ -4,6 +4,7 @@ package checkpoint
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -78,9 +79,7 @@ func New(o Options) (*Writer, error) {
 	}
 	o.Path = path
 	o.Sources = slices.Clone(o.Sources)
-	if o.Logger == nil {
-		o.Logger = zap.NewNop()
-	}
+	o.Logger = cmp.Or(o.Logger, zap.NewNop())
 	return &Writer{options: o, soon: signal.New(), late: signal.New()}, nil
 }
 

@@ -3,6 +3,7 @@
 package file
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -122,22 +123,14 @@ func New(c Config) (*Source, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%w: Path %q: %w", ErrConfig, c.Path, err)
 	}
-	s := &Source{path: path, limit: c.Decoder.Limit(), decode: c.Decode, hinter: c.Hinter, period: c.Period, debounce: c.Debounce,
-		log: c.Logger, fs: system{}, disk: disk{root: path, hung: map[string]<-chan struct{}{}}, files: table{}, winners: map[string]string{}}
+	s := &Source{path: path, limit: c.Decoder.Limit(), decode: c.Decode, hinter: c.Hinter,
+		period: cmp.Or(c.Period, DefaultPeriod), debounce: cmp.Or(c.Debounce, DefaultDebounce),
+		log: cmp.Or(c.Logger, zap.NewNop()), fs: system{}, disk: disk{root: path, hung: map[string]<-chan struct{}{}}, files: table{}, winners: map[string]string{}}
 	if s.decode == nil {
 		s.decode = func(data []byte, o manifest.Origin) ([]*v1.Pod, error) {
 			pod, err := c.Decoder.Pod(data, o)
 			return []*v1.Pod{pod}, err
 		}
-	}
-	if s.period == 0 {
-		s.period = DefaultPeriod
-	}
-	if s.debounce == 0 {
-		s.debounce = DefaultDebounce
-	}
-	if s.log == nil {
-		s.log = zap.NewNop()
 	}
 	if c.DropInvalid {
 		s.invalid = dropInvalid

@@ -3,6 +3,7 @@
 package kinds
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -87,9 +88,7 @@ func New(o Options) (*Controller, error) {
 	if o.Earliest.IsZero() {
 		o.Earliest = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 	}
-	if o.Logger == nil {
-		o.Logger = zap.NewNop()
-	}
+	o.Logger = cmp.Or(o.Logger, zap.NewNop())
 	if o.Event == nil {
 		o.Event = func(*v1.Pod, string, string, string) {}
 	}

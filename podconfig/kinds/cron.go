@@ -3,6 +3,7 @@
 package kinds
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -71,9 +72,7 @@ func (e *expansion) addCronJob() {
 	s, field, text := &c.Spec, "", ""
 	spec := CronSpec{Schedule: s.Schedule, StartingDeadlineSeconds: s.StartingDeadline, Suspend: s.Suspend,
 		Concurrency: Concurrency(s.ConcurrencyPolicy), KeepSucceeded: 3, KeepFailed: 1}
-	if spec.Concurrency == "" {
-		spec.Concurrency = ConcurrencyAllow
-	}
+	spec.Concurrency = cmp.Or(spec.Concurrency, ConcurrencyAllow)
 	for _, history := range []struct{ from, to *int32 }{{s.KeepSucceeded, &spec.KeepSucceeded}, {s.KeepFailed, &spec.KeepFailed}} {
 		if history.from != nil {
 			*history.to = max(*history.from, 0)

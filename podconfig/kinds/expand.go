@@ -3,6 +3,7 @@
 package kinds
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"slices"
@@ -194,9 +195,7 @@ func (e *expansion) name(meta *metav1.ObjectMeta, maxLength int) bool {
 		e.refuse("metadata.name", fmt.Sprintf("want at most %d lower-case letters, digits, '-' and '.'", maxLength))
 		return false
 	}
-	if meta.Namespace == "" {
-		meta.Namespace = v1.NamespaceDefault
-	}
+	meta.Namespace = cmp.Or(meta.Namespace, v1.NamespaceDefault)
 	if len(validation.IsDNS1123Label(meta.Namespace)) > 0 {
 		e.refuse("metadata.namespace", "want at most 63 lower-case letters, digits and '-'")
 		return false

@@ -3,6 +3,7 @@
 package kinds
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
@@ -182,9 +183,7 @@ func podOf(job *Job, p JobPod) *v1.Pod {
 		pod.Annotations = map[string]string{}
 	}
 	pod.Annotations[indexName] = index
-	if pod.Spec.Hostname == "" {
-		pod.Spec.Hostname = job.Name + "-" + index
-	}
+	pod.Spec.Hostname = cmp.Or(pod.Spec.Hostname, job.Name+"-"+index)
 	for c := range podfacts.Containers(&pod.Spec) {
 		c.Env = append(c.Env, v1.EnvVar{Name: "JOB_COMPLETION_INDEX", Value: index})
 	}

@@ -3,6 +3,7 @@
 package kinds
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"slices"
@@ -44,9 +45,7 @@ func (e *expansion) addSecret() {
 		s.Data[key] = []byte(text)
 	}
 	s.StringData = nil
-	if s.Type == "" {
-		s.Type = v1.SecretTypeOpaque
-	}
+	s.Type = cmp.Or(s.Type, v1.SecretTypeOpaque)
 	e.set.Secrets = append(e.set.Secrets, &s)
 }
 

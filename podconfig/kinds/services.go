@@ -3,6 +3,7 @@
 package kinds
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 
@@ -24,9 +25,7 @@ func (e *expansion) addService() {
 	if !e.decode(&s) || !e.name(&s.ObjectMeta, maxObjectName) {
 		return
 	}
-	if s.Spec.Type == "" {
-		s.Spec.Type = v1.ServiceTypeClusterIP
-	}
+	s.Spec.Type = cmp.Or(s.Spec.Type, v1.ServiceTypeClusterIP)
 	if field, text := unmetField(&s); field != "" {
 		e.refuse(field, text)
 		return
@@ -40,9 +39,7 @@ func (e *expansion) addService() {
 		if p.TargetPort == (intstr.IntOrString{}) {
 			p.TargetPort = intstr.FromInt32(p.Port)
 		}
-		if p.Protocol == "" {
-			p.Protocol = v1.ProtocolTCP
-		}
+		p.Protocol = cmp.Or(p.Protocol, v1.ProtocolTCP)
 	}
 	e.services = append(e.services, service{&s, e.doc})
 	e.set.Services = append(e.set.Services, &s)

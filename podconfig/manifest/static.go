@@ -3,6 +3,7 @@
 package manifest
 
 import (
+	"cmp"
 	"strings"
 
 	v1 "k8s.io/api/core/v1"
@@ -52,9 +53,7 @@ func dropForeign(root any) (warnings []Problem) {
 func setStatic(pod *v1.Pod, node types.NodeName, o Origin) {
 	pod.Name = pod.Name + "-" + strings.ToLower(string(node))
 	pod.GenerateName = ""
-	if pod.Namespace == "" {
-		pod.Namespace = v1.NamespaceDefault
-	}
+	pod.Namespace = cmp.Or(pod.Namespace, v1.NamespaceDefault)
 	pod.Spec.NodeName = string(node)
 	if pod.Annotations == nil {
 		pod.Annotations = map[string]string{}

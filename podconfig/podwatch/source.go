@@ -3,6 +3,7 @@
 package podwatch
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -97,9 +98,7 @@ func New(c Config) (*Source, error) {
 	if c.Random == nil {
 		c.Random = rand.Float64
 	}
-	if c.Logger == nil {
-		c.Logger = zap.NewNop()
-	}
+	c.Logger = cmp.Or(c.Logger, zap.NewNop())
 	return &Source{config: c}, nil
 }
 

@@ -3,6 +3,7 @@
 package url
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"maps"
@@ -111,7 +112,7 @@ func New(c Config) (*Source, error) {
 			return nil, fmt.Errorf("%w: Header: %s is the source's own to send", ErrConfig, http.CanonicalHeaderKey(name))
 		}
 	}
-	s := &Source{url: u, shown: show(u), limit: c.Decoder.Limit(), decode: c.Decode, header: http.Header{}, client: c.Client, period: c.Period}
+	s := &Source{url: u, shown: show(u), limit: c.Decoder.Limit(), decode: c.Decode, header: http.Header{}, client: c.Client, period: cmp.Or(c.Period, DefaultPeriod)}
 	for name, values := range c.Header {
 		s.header[http.CanonicalHeaderKey(name)] = slices.Clone(values)
 	}
@@ -121,16 +122,10 @@ func New(c Config) (*Source, error) {
 	if s.client == nil {
 		s.client, s.own = newClient(s.header), true
 	}
-	if s.period == 0 {
-		s.period = DefaultPeriod
-	}
 	if s.random = c.Random; s.random == nil {
 		s.random = rand.Float64
 	}
-	log := c.Logger
-	if log == nil {
-		log = zap.NewNop()
-	}
+	log := cmp.Or(c.Logger, zap.NewNop())
 	s.report = reporter{problem: c.Problem, log: log.With(zap.String("url", s.shown))}
 	return s, nil
 }

@@ -3,6 +3,8 @@
 package handlers
 
 import (
+	"cmp"
+
 	"k8s.io/apimachinery/pkg/util/intstr"
 
 	"github.com/keelson-dev/keelson/internal/httpaction"
@@ -11,9 +13,7 @@ import (
 
 // addressOf returns the address to which a probe of t connects.
 func addressOf(t prober.Target, host string, port intstr.IntOrString) (string, error) {
-	if host == "" {
-		host = t.Instance.PodIP
-	}
+	host = cmp.Or(host, t.Instance.PodIP)
 	if host == "" {
 		return "", ErrNoPodIP
 	}

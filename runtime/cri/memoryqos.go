@@ -3,6 +3,7 @@
 package cri
 
 import (
+	"cmp"
 	"os"
 	"strconv"
 
@@ -94,9 +95,7 @@ func (q *MemoryQoS) high(d podresources.Demand, n node) int64 {
 	ceiling := d.MemoryLimit
 	if ceiling == 0 {
 		ceiling = q.Allocatable
-		if ceiling == 0 {
-			ceiling = n.memory
-		}
+		ceiling = cmp.Or(ceiling, n.memory)
 	}
 	page := int64(os.Getpagesize())
 	high := (d.MemoryRequest + int64(q.ThrottlingFactor*float64(ceiling-d.MemoryRequest))) / page * page

@@ -3,6 +3,7 @@
 package cri
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -86,9 +87,7 @@ func (o Options) complete() (Options, error) {
 		return o, fmt.Errorf("cri: Options.MemoryQoS.Allocatable is %d: want 0 or more", o.MemoryQoS.Allocatable)
 	}
 	o.Root = filepath.Clean(o.Root)
-	if o.DNS.ResolvConf == "" {
-		o.DNS.ResolvConf = "/etc/resolv.conf"
-	}
+	o.DNS.ResolvConf = cmp.Or(o.DNS.ResolvConf, "/etc/resolv.conf")
 	if !filepath.IsAbs(o.DNS.ResolvConf) {
 		return o, fmt.Errorf("cri: Options.DNS.ResolvConf: %q is not absolute", o.DNS.ResolvConf)
 	}
@@ -103,8 +102,6 @@ func (o Options) complete() (Options, error) {
 	}
 	o.DNS.Servers = slices.Clone(o.DNS.Servers)
 	o.RuntimeHandlers = maps.Clone(o.RuntimeHandlers)
-	if o.Logger == nil {
-		o.Logger = zap.NewNop()
-	}
+	o.Logger = cmp.Or(o.Logger, zap.NewNop())
 	return o, nil
 }

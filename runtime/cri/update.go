@@ -3,6 +3,7 @@
 package cri
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -47,12 +48,8 @@ const noLimit = -1
 // updateOf returns all resources of d, with unset limits removed.
 func updateOf(d podresources.Demand, n node) *api.LinuxContainerResources {
 	out := linuxResources(d)
-	if out.CpuQuota == 0 {
-		out.CpuQuota = noLimit
-	}
-	if out.MemoryLimitInBytes == 0 {
-		out.MemoryLimitInBytes = noLimit
-	}
+	out.CpuQuota = cmp.Or(out.CpuQuota, noLimit)
+	out.MemoryLimitInBytes = cmp.Or(out.MemoryLimitInBytes, noLimit)
 	if n.qos != nil {
 		out.Unified = n.qos.throttling(d, n) // the protection stays that of the start
 	}

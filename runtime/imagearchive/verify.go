@@ -4,6 +4,7 @@ package imagearchive
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -45,9 +46,7 @@ func (s sums) add(ctx context.Context, path string, content io.Reader) error {
 		return fmt.Errorf("the member %.100q: %w", path, err)
 	}
 	found.raw = hex.EncodeToString(whole.Sum(nil))
-	if found.plain == "" {
-		found.plain = found.raw
-	}
+	found.plain = cmp.Or(found.plain, found.raw)
 	if strings.HasPrefix(path, blobsFolder) && path != blobsFolder+"sha256/"+found.raw {
 		return fmt.Errorf("the blob %.100q has the digest sha256:%s: copy the file again", path, found.raw)
 	}

@@ -3,6 +3,7 @@
 package imageimport
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -61,10 +62,7 @@ func (c Ctr) Unpin(ctx context.Context, names []string) error {
 }
 
 func (c Ctr) command(ctx context.Context, args ...string) *exec.Cmd {
-	program := c.Program
-	if program == "" {
-		program = "ctr"
-	}
+	program := cmp.Or(c.Program, "ctr")
 	return exec.CommandContext(ctx, program, append([]string{"--address", c.Socket, "--namespace", namespace}, args...)...)
 }
 

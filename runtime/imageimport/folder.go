@@ -3,6 +3,7 @@
 package imageimport
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -79,9 +80,7 @@ func New(o Options) (*Folder, error) {
 	case o.Period < 0:
 		return nil, errors.New("imageimport: Options.Period must not be negative")
 	}
-	if o.Period == 0 {
-		o.Period = 20 * time.Second
-	}
+	o.Period = cmp.Or(o.Period, 20*time.Second)
 	if o.Imported == nil {
 		o.Imported = func(*imagearchive.Archive) {}
 	}

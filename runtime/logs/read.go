@@ -3,6 +3,7 @@
 package logs
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -70,9 +71,7 @@ func Read(ctx context.Context, req Request) (Result, error) {
 	if req.LimitBytes != nil {
 		r.out.limit = *req.LimitBytes
 	}
-	if r.Poll == 0 {
-		r.Poll = defaultPoll
-	}
+	r.Poll = cmp.Or(r.Poll, defaultPoll)
 	err := r.run(ctx)
 	if errors.Is(err, errLimit) {
 		err = nil

@@ -3,6 +3,7 @@
 package logs
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -79,15 +80,9 @@ type Rotator struct {
 
 // NewRotator validates opts and touches no file.
 func NewRotator(opts RotatorOptions) (*Rotator, error) {
-	if opts.MaxSize == 0 {
-		opts.MaxSize = 10 << 20
-	}
-	if opts.MaxFiles == 0 {
-		opts.MaxFiles = 5
-	}
-	if opts.Logger == nil {
-		opts.Logger = zap.NewNop()
-	}
+	opts.MaxSize = cmp.Or(opts.MaxSize, 10<<20)
+	opts.MaxFiles = cmp.Or(opts.MaxFiles, 5)
+	opts.Logger = cmp.Or(opts.Logger, zap.NewNop())
 	switch {
 	case opts.Reopener == nil:
 		return nil, errors.New("logs: RotatorOptions.Reopener is required")

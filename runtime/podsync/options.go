@@ -3,6 +3,7 @@
 package podsync
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -150,9 +151,7 @@ func (o Options) withDefaults() (Options, error) {
 	case o.Volumes != nil && (o.Generator.Volumes != nil || o.Generator.Groups != nil):
 		return o, errors.New("podsync: Options.Generator has Volumes or Groups beside Options.Volumes")
 	}
-	if o.Logger == nil {
-		o.Logger = zap.NewNop()
-	}
+	o.Logger = cmp.Or(o.Logger, zap.NewNop())
 	if o.Jitter == nil {
 		o.Jitter = retry.AddUpToHalf
 	}

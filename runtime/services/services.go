@@ -3,6 +3,7 @@
 package services
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -93,9 +94,7 @@ func New(o Options) (*Cache, error) {
 	if o.Random == nil {
 		o.Random = rand.Float64
 	}
-	if o.Logger == nil {
-		o.Logger = zap.NewNop()
-	}
+	o.Logger = cmp.Or(o.Logger, zap.NewNop())
 	s := &Cache{client: o.Client, file: o.File, log: o.Logger, random: o.Random, settled: make(chan struct{}), changed: signal.New()}
 	s.settle = sync.OnceFunc(func() { close(s.settled) })
 	s.mu.all = make(map[string]map[string]*v1.Service)

@@ -3,6 +3,7 @@
 package statusreport
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -67,9 +68,7 @@ func New(o Options) (*Reports, error) {
 	case o.MaxPods < 0:
 		return nil, errors.New("statusreport: Options.MaxPods must not be negative")
 	}
-	if o.MaxPods == 0 {
-		o.MaxPods = 10_000
-	}
+	o.MaxPods = cmp.Or(o.MaxPods, 10_000)
 	if o.Problem == nil {
 		o.Problem = func(error) {}
 	}

@@ -3,6 +3,7 @@
 package volumeapi
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -90,9 +91,7 @@ func NewCSINode(o CSINodeOptions) (*CSINode, error) {
 	case o.Info == nil:
 		return wrong("Info is required")
 	}
-	if o.Logger == nil {
-		o.Logger = zap.NewNop()
-	}
+	o.Logger = cmp.Or(o.Logger, zap.NewNop())
 	o.Drivers = slices.Clone(o.Drivers)
 	return &CSINode{options: o, infos: make(map[string]DriverInfo), heard: make(map[string]time.Time)}, nil
 }

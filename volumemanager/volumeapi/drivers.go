@@ -3,6 +3,7 @@
 package volumeapi
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"sync"
@@ -41,9 +42,7 @@ func NewDrivers(o DriversOptions) (*Drivers, error) {
 	case o.Client == nil:
 		return nil, fmt.Errorf("%w: DriversOptions.Client is required", ErrOptions)
 	}
-	if o.Logger == nil {
-		o.Logger = zap.NewNop()
-	}
+	o.Logger = cmp.Or(o.Logger, zap.NewNop())
 	return &Drivers{options: o, known: make(chan struct{})}, nil
 }
 

@@ -3,6 +3,7 @@
 package volumeapi
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -53,9 +54,7 @@ func NewNode(o NodeOptions) (*Node, error) {
 	if o.Changed == nil {
 		o.Changed = func(*v1.Node) {}
 	}
-	if o.Logger == nil {
-		o.Logger = zap.NewNop()
-	}
+	o.Logger = cmp.Or(o.Logger, zap.NewNop())
 	return &Node{options: o}, nil
 }
 

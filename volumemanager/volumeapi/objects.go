@@ -3,6 +3,7 @@
 package volumeapi
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"math/rand/v2"
@@ -60,9 +61,7 @@ func (o ObjectsOptions) withDefaults() (ObjectsOptions, error) {
 	if o.Random == nil {
 		o.Random = rand.Float64
 	}
-	if o.Logger == nil {
-		o.Logger = zap.NewNop()
-	}
+	o.Logger = cmp.Or(o.Logger, zap.NewNop())
 	return o, nil
 }
 

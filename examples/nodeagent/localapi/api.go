@@ -3,6 +3,7 @@
 package localapi
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"net/http"
@@ -64,9 +65,7 @@ func New(opts Options) (*API, error) {
 	case opts.Pods == nil:
 		return nil, errors.New("localapi: Options.Pods is required")
 	}
-	if opts.Version == "" {
-		opts.Version = "v1.36.0"
-	}
+	opts.Version = cmp.Or(opts.Version, "v1.36.0")
 	now := time.Now()
 	// Versions must not repeat after a restart: they begin at the time in microseconds.
 	a := &API{Options: opts, view: newView(uint64(now.UnixMicro())), news: signal.New(), started: now}

@@ -3,6 +3,7 @@
 package localapi
 
 import (
+	"cmp"
 	"fmt"
 	"hash/maphash"
 	"slices"
@@ -75,10 +76,7 @@ func (l *EventLog) addLocked(about v1.ObjectReference, eventType, reason, messag
 		l.mu.events = slices.Delete(l.mu.events, i, i+1)
 	} else {
 		l.mu.count++
-		namespace := about.Namespace
-		if namespace == "" {
-			namespace = v1.NamespaceDefault
-		}
+		namespace := cmp.Or(about.Namespace, v1.NamespaceDefault)
 		e.Namespace, e.Name = namespace, fmt.Sprintf("%s.%x", about.Name, now.UnixNano()+int64(l.mu.count))
 		e.UID, e.CreationTimestamp = types.UID(e.Name), now
 	}

@@ -3,6 +3,7 @@
 package node
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"math/rand/v2"
@@ -159,9 +160,7 @@ func (o Options) withDefaults() (Options, error) {
 	if err := o.validate(); err != nil {
 		return o, err
 	}
-	if o.Logger == nil {
-		o.Logger = zap.NewNop()
-	}
+	o.Logger = cmp.Or(o.Logger, zap.NewNop())
 	if o.LogDir == "" {
 		o.LogDir = filepath.Join(o.Root, "logs")
 	}

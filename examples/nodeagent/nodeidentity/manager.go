@@ -3,6 +3,7 @@
 package nodeidentity
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"crypto/x509"
@@ -114,9 +115,7 @@ func New(opts Options) (*Manager, error) {
 	case opts.Requester == nil:
 		return nil, errors.New("nodeidentity: Options.Requester is required")
 	}
-	if opts.Logger == nil {
-		opts.Logger = zap.NewNop()
-	}
+	opts.Logger = cmp.Or(opts.Logger, zap.NewNop())
 	m := &Manager{Options: opts}
 	m.mu.changed = make(chan struct{})
 	pair, err := opts.Store.Load()

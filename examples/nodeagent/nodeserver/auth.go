@@ -3,6 +3,7 @@
 package nodeserver
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -74,9 +75,7 @@ func NewGuard(opts GuardOptions) (func(http.Handler) http.Handler, error) {
 	case slices.Contains(opts.Authenticators, nil):
 		return nil, errors.New("nodeserver: GuardOptions.Authenticators has a nil entry")
 	}
-	if opts.Logger == nil {
-		opts.Logger = zap.NewNop()
-	}
+	opts.Logger = cmp.Or(opts.Logger, zap.NewNop())
 	return func(next http.Handler) http.Handler {
 		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			if opts.admits(w, r) {

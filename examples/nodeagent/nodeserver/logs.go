@@ -3,6 +3,7 @@
 package nodeserver
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -39,9 +40,7 @@ type LogOptions struct {
 // one.
 func Logs(opts LogOptions) Group {
 	l := &logServer{opts}
-	if l.Logger == nil {
-		l.Logger = zap.NewNop()
-	}
+	l.Logger = cmp.Or(l.Logger, zap.NewNop())
 	return get("/containerLogs/{namespace}/{pod}/{container}", l.serve)
 }
 

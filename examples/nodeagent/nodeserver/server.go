@@ -3,6 +3,7 @@
 package nodeserver
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -71,9 +72,7 @@ func New(opts Options) (*Server, error) {
 	if opts.Guard == nil {
 		return nil, errors.New("nodeserver: Options.Guard is required")
 	}
-	if opts.Logger == nil {
-		opts.Logger = zap.NewNop()
-	}
+	opts.Logger = cmp.Or(opts.Logger, zap.NewNop())
 	mux, err := newMux(opts.Groups)
 	if err != nil {
 		return nil, err

@@ -49,9 +49,7 @@ type StreamOptions struct {
 func Streams(opts StreamOptions) Group {
 	opts.IdleTimeout = cmp.Or(opts.IdleTimeout, DefaultIdleTimeout)
 	s := &streamServer{opts, connectorOf(opts)}
-	if s.Logger == nil {
-		s.Logger = zap.NewNop()
-	}
+	s.Logger = cmp.Or(s.Logger, zap.NewNop())
 	var routes []route
 	for pattern, h := range map[string]http.HandlerFunc{
 		"/exec/{namespace}/{pod}/{container}":         s.serveExec,

@@ -3,6 +3,7 @@
 package nodeserver
 
 import (
+	"cmp"
 	"crypto/tls"
 	"crypto/x509"
 	"errors"
@@ -94,9 +95,7 @@ func (r *reloading[T]) current() T {
 
 // load reads the files for the first time.
 func (r *reloading[T]) load() error {
-	if r.log == nil {
-		r.log = zap.NewNop()
-	}
+	r.log = cmp.Or(r.log, zap.NewNop())
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.mu.seen, r.mu.read = stamps(r.paths), time.Now()

@@ -173,9 +173,7 @@ func (o *Options) complete() error {
 	o.ReportInterval = cmp.Or(o.ReportInterval, defaultReportInterval)
 	o.LeaseDuration = cmp.Or(o.LeaseDuration, defaultLeaseDuration)
 	o.MaxImages = cmp.Or(o.MaxImages, defaultMaxImages)
-	if o.Logger == nil {
-		o.Logger = zap.NewNop()
-	}
+	o.Logger = cmp.Or(o.Logger, zap.NewNop())
 	return nil
 }
 

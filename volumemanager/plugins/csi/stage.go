@@ -3,6 +3,7 @@
 package csi
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"os"
@@ -201,14 +202,11 @@ func (p *Plugin) Expand(ctx context.Context, e volumemanager.Expansion) error {
 		return nil
 	}
 	r := &csi.NodeExpandVolumeRequest{
-		VolumeId: v.handle, VolumePath: e.MountedPath, VolumeCapability: v.capability(n.can, ""),
+		VolumeId: v.handle, VolumePath: cmp.Or(e.MountedPath, e.Dir), VolumeCapability: v.capability(n.can, ""),
 		CapacityRange: &csi.CapacityRange{RequiredBytes: e.To.Value()},
 	}
 	if n.can.stage {
 		r.StagingTargetPath = e.Dir
-	}
-	if r.VolumePath == "" {
-		r.VolumePath = e.Dir
 	}
 	_, err = n.NodeExpandVolume(ctx, r)
 	if err == nil {

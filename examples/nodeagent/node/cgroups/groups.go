@@ -3,6 +3,7 @@
 package cgroups
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -106,9 +107,7 @@ func New(o Options) (*Groups, error) {
 	case o.Records == "":
 		return nil, errors.New("cgroups: Options.Records is required")
 	}
-	if o.Logger == nil {
-		o.Logger = zap.NewNop()
-	}
+	o.Logger = cmp.Or(o.Logger, zap.NewNop())
 	g := &Groups{opts: o, root: rootParts(o.Root), wake: signal.New(), class: map[v1.PodQOSClass]string{}}
 	var err error
 	if g.whole, err = g.path(pods); err != nil {

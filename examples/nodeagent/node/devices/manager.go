@@ -3,6 +3,7 @@
 package devices
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -113,9 +114,7 @@ func New(o Options) (*Manager, error) {
 	case o.Patience == 0:
 		o.Patience = DefaultPatience
 	}
-	if o.Logger == nil {
-		o.Logger = zap.NewNop()
-	}
+	o.Logger = cmp.Or(o.Logger, zap.NewNop())
 	if o.Hooks.Changed == nil {
 		o.Hooks.Changed = func() {}
 	}

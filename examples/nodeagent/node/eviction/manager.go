@@ -124,9 +124,7 @@ func New(opts Options) (*Manager, error) {
 		}
 	}
 	opts.Interval = cmp.Or(opts.Interval, defaultInterval)
-	if opts.Logger == nil {
-		opts.Logger = zap.NewNop()
-	}
+	opts.Logger = cmp.Or(opts.Logger, zap.NewNop())
 	m := &Manager{
 		opts:    opts,
 		measure: failurelog.Log{Logger: opts.Logger, Failed: "cannot measure the node: no pod is evicted", Recovered: "the node is measured again"},

@@ -3,6 +3,7 @@
 package podsapi
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -178,10 +179,7 @@ func (s *socket) GetPod(_ context.Context, r *api.GetPodRequest) (*api.GetPodRes
 // WatchPods implements api.PodsServer. The connection of a client that does not read is closed: to end
 // the call alone would leave its unread events in memory.
 func (s *socket) WatchPods(_ *api.WatchPodsRequest, stream grpc.ServerStreamingServer[api.WatchPodsEvent]) error {
-	patience := s.patience
-	if patience == 0 {
-		patience = readPatience
-	}
+	patience := cmp.Or(s.patience, readPatience)
 	hangUp := func() {
 		s.log.Warn("a client of the pods API does not read its watch, and is disconnected", zap.Duration("after", patience))
 		if p, ok := peer.FromContext(stream.Context()); ok {

@@ -3,6 +3,7 @@
 package deviceplugin
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -69,9 +70,7 @@ func Listen(dir string, o Options) (*Server, error) {
 	case len(path) > maxSocketPath:
 		return nil, fmt.Errorf("deviceplugin: the path of socket %s has %d bytes, and the system allows %d", path, len(path), maxSocketPath)
 	}
-	if o.Logger == nil {
-		o.Logger = zap.NewNop()
-	}
+	o.Logger = cmp.Or(o.Logger, zap.NewNop())
 	if err := os.MkdirAll(dir, 0o750); err != nil {
 		return nil, fmt.Errorf("deviceplugin: %w", err)
 	}

@@ -3,6 +3,7 @@
 package deviceplugin
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -93,9 +94,7 @@ func NewWatcher(dir string, o WatcherOptions) (*Watcher, error) {
 	case len(o.Handlers) == 0:
 		return nil, errors.New("deviceplugin: WatcherOptions.Handlers is required")
 	}
-	if o.Logger == nil {
-		o.Logger = zap.NewNop()
-	}
+	o.Logger = cmp.Or(o.Logger, zap.NewNop())
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return nil, fmt.Errorf("deviceplugin: %w", err)
 	}
@@ -230,10 +229,7 @@ func (w *Watcher) register(ctx context.Context, path string) (isReady bool, err 
 		err = handler.Validate(info.Name, info.SupportedVersions)
 	}
 	if err == nil {
-		endpoint := info.Endpoint
-		if endpoint == "" {
-			endpoint = path
-		}
+		endpoint := cmp.Or(info.Endpoint, path)
 		serving, stop := context.WithCancelCause(ctx)
 		defer stop(nil)
 		err = handler.Serves(serving, info.Name, endpoint, func() {
