@@ -192,7 +192,7 @@ func (r *client) StartContainer(ctx context.Context, id runtime.ContainerID) err
 	if !goodID(id.ID) {
 		return notFound("StartContainer", id.ID)
 	}
-	release, err := r.acquire(ctx, id.ID)
+	release, err := r.turns.Lock(ctx, id.ID)
 	if err != nil {
 		return fmt.Errorf("StartContainer: %w", err)
 	}
@@ -213,7 +213,7 @@ func (r *client) StartContainer(ctx context.Context, id runtime.ContainerID) err
 	case isUncertain(err) && r.hasStarted(longer, id.ID):
 		return nil
 	case isUncertain(err):
-		r.setLost(id.ID)
+		r.lost.Store(id.ID, true)
 	}
 	if err != nil && ctx.Err() != nil {
 		return fmt.Errorf("StartContainer: %w", ctx.Err())
@@ -233,7 +233,7 @@ func (r *client) RemoveContainer(ctx context.Context, id runtime.ContainerID) er
 	if gone(err) != nil {
 		return err
 	}
-	release, err := r.acquire(ctx, id.ID)
+	release, err := r.turns.Lock(ctx, id.ID)
 	if err != nil {
 		return fmt.Errorf("RemoveContainer: %w", err)
 	}
@@ -244,7 +244,7 @@ func (r *client) RemoveContainer(ctx context.Context, id runtime.ContainerID) er
 	if gone(err) != nil {
 		return err
 	}
-	r.clearLost(id.ID)
+	r.lost.Delete(id.ID)
 	return errors.Join(r.files.removeMessage(messageFile(st)), r.files.unmarkStopped(id.ID))
 }
 

@@ -15,6 +15,7 @@ import (
 	api "k8s.io/cri-api/pkg/apis/runtime/v1"
 
 	"github.com/keelson-dev/keelson/internal/grpcunix"
+	"github.com/keelson-dev/keelson/internal/keylock"
 	"github.com/keelson-dev/keelson/runtime"
 	"github.com/keelson-dev/keelson/runtime/stats"
 )
@@ -59,6 +60,9 @@ type client struct {
 	node   node
 	log    *zap.Logger
 
+	turns keylock.Locks[string] // of starts and removals, by container ID
+	lost  sync.Map              // IDs of containers whose start has an unknown outcome, see stop.go
+
 	removals  removals     // of images, see pullagain.go
 	pulls     atomic.Int32 // under way
 	pullBegan atomic.Int64 // the last, in seconds of Unix
@@ -67,8 +71,6 @@ type client struct {
 		sync.Mutex
 		sandboxes map[runtime.SandboxID]*sandbox // a cache of facts needed by later calls
 		handlers  map[string]foundHandler        // answers of Options.FindHandler, by the name of the RuntimeClass
-		starts    map[string]*start              // starts and removals under way, by container ID
-		lost      map[string]bool                // starts with an unknown outcome, see stop.go
 		neverRan  map[string]bool                // exited containers: true for a container never started
 		askAgain  map[string]time.Time           // exited containers without an answer to ContainerStatus
 		mounted   map[string][]string            // images mounted by containers, by container ID
@@ -116,8 +118,6 @@ func Dial(ctx context.Context, endpoint string, opts Options) (Backend, error) {
 	}
 	r.mu.sandboxes = make(map[runtime.SandboxID]*sandbox)
 	r.mu.handlers = make(map[string]foundHandler)
-	r.mu.starts = make(map[string]*start)
-	r.mu.lost = make(map[string]bool)
 	r.mu.neverRan = make(map[string]bool)
 	r.mu.askAgain = make(map[string]time.Time)
 	r.mu.mounted = make(map[string][]string)

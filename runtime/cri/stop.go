@@ -55,7 +55,7 @@ func (r *client) StopContainer(ctx context.Context, id runtime.ContainerID, grac
 		waited := time.Since(began)
 		switch created := st.GetState() == api.ContainerState_CONTAINER_CREATED; {
 		case st.GetState() == api.ContainerState_CONTAINER_EXITED:
-			r.clearLost(id.ID)
+			r.lost.Delete(id.ID)
 			return nil
 		case created && !marked:
 			if err := r.files.markStopped(id.ID); err != nil {
@@ -68,7 +68,7 @@ func (r *client) StopContainer(ctx context.Context, id runtime.ContainerID, grac
 			}
 			continue
 		case created && (!r.isLost(id.ID) || waited > lostPatience):
-			r.clearLost(id.ID)
+			r.lost.Delete(id.ID)
 			return nil
 		case waited > statusPatience:
 			return fmt.Errorf("StopContainer: the runtime says that the container has ended, and %s later that it is %s", statusPatience, stateOf(st.GetState()))
@@ -122,67 +122,18 @@ func isUncertain(err error) bool {
 	return !ok || e.Code == codes.DeadlineExceeded || e.Code == codes.Canceled || connectionDied(err)
 }
 
-// start is a start or removal under way; other calls on the container wait for done.
-type start struct{ done chan struct{} }
-
-// acquire waits until no start and no removal of the container is under way, and registers the
-// caller's own.
-func (r *client) acquire(ctx context.Context, id string) (release func(), err error) {
-	for {
-		r.mu.Lock()
-		other := r.mu.starts[id]
-		if other == nil {
-			own := &start{done: make(chan struct{})}
-			r.mu.starts[id] = own
-			r.mu.Unlock()
-			return func() {
-				r.mu.Lock()
-				delete(r.mu.starts, id)
-				r.mu.Unlock()
-				close(own.done)
-			}, nil
-		}
-		r.mu.Unlock()
-		select {
-		case <-other.done:
-		case <-ctx.Done():
-			return nil, ctx.Err()
-		}
-	}
-}
-
 // awaitIdle waits until no start and no removal of the container is under way.
 func (r *client) awaitIdle(ctx context.Context, id string) error {
-	r.mu.Lock()
-	other := r.mu.starts[id]
-	r.mu.Unlock()
-	if other == nil {
-		return nil
+	release, err := r.turns.Lock(ctx, id)
+	if err == nil {
+		release()
 	}
-	select {
-	case <-other.done:
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	}
-}
-
-func (r *client) setLost(id string) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.mu.lost[id] = true
+	return err
 }
 
 func (r *client) isLost(id string) bool {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return r.mu.lost[id]
-}
-
-func (r *client) clearLost(id string) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	delete(r.mu.lost, id)
+	_, lost := r.lost.Load(id)
+	return lost
 }
 
 // lingering returns a context ending d later than ctx. The caller must call cancel, which joins the
@@ -193,14 +144,8 @@ func lingering(ctx context.Context, d time.Duration) (context.Context, context.C
 	wg.Go(func() {
 		select {
 		case <-out.Done():
-			return
 		case <-ctx.Done():
-		}
-		timer := time.NewTimer(d)
-		defer timer.Stop()
-		select {
-		case <-out.Done():
-		case <-timer.C:
+			_ = retry.Sleep(out, d)
 			end()
 		}
 	})
