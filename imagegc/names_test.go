@@ -9,6 +9,8 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/keelson-dev/keelson/internal/registry"
 )
 
 var (
@@ -340,7 +342,7 @@ func TestMatchIsThePlainOne(t *testing.T) {
 	for range 100_000 {
 		glob, text := word("ab*", 7), word("ab", 8)
 		want := plain(glob, text)
-		require.Equal(t, want, match(glob, text), "%q %q", glob, text)
+		require.Equal(t, want, registry.Match(glob, text), "%q %q", glob, text)
 		if want {
 			hits++
 		}

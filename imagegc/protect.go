@@ -6,6 +6,8 @@ import (
 	"cmp"
 	"errors"
 	"strings"
+
+	"github.com/keelson-dev/keelson/internal/registry"
 )
 
 // protection is the compiled form of Policy.Protected.
@@ -53,7 +55,7 @@ func (p *protection) by(image *Image) string {
 // matchesImage reports whether glob matches the ID, a tag, a digest or a repository of image. A tag
 // and a repository match with docker's defaults, too.
 func matchesImage(glob string, image *Image) bool {
-	if match(glob, image.ID) {
+	if registry.Match(glob, image.ID) {
 		return true
 	}
 	for _, tag := range image.RepoTags {
@@ -62,7 +64,7 @@ func matchesImage(glob string, image *Image) bool {
 		}
 		repository, _ := splitTag(tag)
 		for _, name := range [...]string{tag, canonical(tag), repository, qualify(repository)} {
-			if match(glob, name) {
+			if registry.Match(glob, name) {
 				return true
 			}
 		}
@@ -70,34 +72,10 @@ func matchesImage(glob string, image *Image) bool {
 	for _, digest := range image.RepoDigests {
 		repository, _, _ := strings.Cut(digest, "@")
 		for _, name := range [...]string{digest, repository, qualify(repository)} {
-			if match(glob, name) {
+			if registry.Match(glob, name) {
 				return true
 			}
 		}
 	}
 	return false
-}
-
-// match reports whether text matches glob. A * matches any text, including slashes.
-func match(glob, text string) bool {
-	head, rest, star := strings.Cut(glob, "*")
-	if !star {
-		return glob == text
-	}
-	text, ok := strings.CutPrefix(text, head)
-	if !ok {
-		return false
-	}
-	// A middle piece may match at its leftmost place. The last piece must match at the end.
-	for {
-		piece, after, more := strings.Cut(rest, "*")
-		if !more {
-			return strings.HasSuffix(text, piece)
-		}
-		i := strings.Index(text, piece)
-		if i < 0 {
-			return false
-		}
-		text, rest = text[i+len(piece):], after
-	}
 }

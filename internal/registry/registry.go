@@ -86,32 +86,35 @@ func (p Place) Covers(image Place) bool {
 		return false
 	}
 	for i := range p.host {
-		if !matches(p.host[i], image.host[i]) {
+		if !Match(p.host[i], image.host[i]) {
 			return false
 		}
 	}
 	return slices.Equal(p.path, image.path[:len(p.path)])
 }
 
-// matches reports whether text matches pattern, in which * stands for any text.
-func matches(pattern, text string) bool {
-	pieces := strings.Split(pattern, "*")
-	if len(pieces) == 1 {
-		return pattern == text
+// Match reports whether text matches glob. A * matches any text, including slashes.
+func Match(glob, text string) bool {
+	head, rest, star := strings.Cut(glob, "*")
+	if !star {
+		return glob == text
 	}
-	text, ok := strings.CutPrefix(text, pieces[0])
+	text, ok := strings.CutPrefix(text, head)
 	if !ok {
 		return false
 	}
-	last := len(pieces) - 1
-	for _, piece := range pieces[1:last] {
+	// A middle piece may match at its leftmost place. The last piece must match at the end.
+	for {
+		piece, after, more := strings.Cut(rest, "*")
+		if !more {
+			return strings.HasSuffix(text, piece)
+		}
 		i := strings.Index(text, piece)
 		if i < 0 {
 			return false
 		}
-		text = text[i+len(piece):]
+		text, rest = text[i+len(piece):], after
 	}
-	return strings.HasSuffix(text, pieces[last])
 }
 
 // Compare orders the most specific place first. A host with a * follows the same host without a *.
