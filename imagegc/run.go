@@ -10,6 +10,8 @@ import (
 
 	"go.uber.org/zap"
 	v1 "k8s.io/api/core/v1"
+
+	"github.com/keelson-dev/keelson/internal/failurelog"
 )
 
 // ErrAlreadyRun is returned by a second call of Collector.Run.
@@ -37,15 +39,11 @@ func (c *Collector) Run(ctx context.Context) error {
 // of the same error are not logged.
 func (c *Collector) keepList(ctx context.Context) {
 	tick := time.Tick(listInterval)
-	for last := ""; ; {
-		text := ""
-		if err := c.RefreshImageList(ctx); err != nil && ctx.Err() == nil {
-			text = err.Error()
-			if text != last {
-				c.opts.Logger.Warn("Cannot refresh the list of images", zap.Error(err))
-			}
+	failed := failurelog.Log{Logger: c.opts.Logger, Failed: "Cannot refresh the list of images"}
+	for {
+		if err := c.RefreshImageList(ctx); ctx.Err() == nil {
+			failed.Report(err)
 		}
-		last = text
 		select {
 		case <-tick:
 		case <-ctx.Done():

@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"go.uber.org/zap"
@@ -45,12 +46,12 @@ type Tracker struct {
 	dirty    *dirty.Set
 	again    signal.Signal // capacity 1: the runtime works again
 
-	mu struct {
+	ran atomic.Bool
+	mu  struct {
 		sync.Mutex
 		seen     map[types.UID][]instanceState // states in the last listing
 		pods     []*PodStatus                  // the last listing
 		listedAt time.Time
-		ran      bool
 	}
 }
 
@@ -79,11 +80,7 @@ func NewTracker(opts TrackerOptions) (*Tracker, error) {
 // Run lists at once and then in every interval, and watches in between if the runtime is a Watcher.
 // Run blocks until ctx ends and its goroutines have ended. It then returns nil.
 func (t *Tracker) Run(ctx context.Context) error {
-	t.mu.Lock()
-	ran := t.mu.ran
-	t.mu.ran = true
-	t.mu.Unlock()
-	if ran {
+	if t.ran.Swap(true) {
 		return fmt.Errorf("runtime: Tracker.Run: %w", errRunning)
 	}
 	var wg sync.WaitGroup

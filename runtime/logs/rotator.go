@@ -10,10 +10,12 @@ import (
 	"os"
 	"path/filepath"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"go.uber.org/zap"
 
+	"github.com/keelson-dev/keelson/internal/failurelog"
 	"github.com/keelson-dev/keelson/internal/keylock"
 	"github.com/keelson-dev/keelson/runtime"
 )
@@ -70,11 +72,11 @@ type Rotator struct {
 	opts       RotatorOptions
 	openFolder func(dir string) (folder, error)
 	turns      keylock.Locks[string] // by path
+	ran        atomic.Bool
 
 	mu struct {
 		sync.Mutex
 		tidy map[string]bool // paths of the last RotateAll whose files are in order; never written, only replaced
-		ran  bool
 	}
 }
 
@@ -97,16 +99,12 @@ func NewRotator(opts RotatorOptions) (*Rotator, error) {
 // Run calls RotateAll every 10 s. Run blocks until ctx ends and all its goroutines have ended, and
 // returns nil then.
 func (r *Rotator) Run(ctx context.Context) error {
-	r.mu.Lock()
-	ran := r.mu.ran
-	r.mu.ran = true
-	r.mu.Unlock()
-	if ran {
+	if r.ran.Swap(true) {
 		return fmt.Errorf("logs: Rotator.Run: %w", ErrRunning)
 	}
 	timer := time.NewTimer(lookInterval)
 	defer timer.Stop()
-	var last string
+	failed := failurelog.Log{Logger: r.opts.Logger, Failed: "cannot rotate logs"}
 	for ; ; timer.Reset(lookInterval) {
 		select {
 		case <-ctx.Done():
@@ -114,15 +112,10 @@ func (r *Rotator) Run(ctx context.Context) error {
 		case <-timer.C:
 		}
 		err := r.RotateAll(ctx)
-		switch {
-		case ctx.Err() != nil:
+		if ctx.Err() != nil {
 			return nil
-		case err == nil:
-			last = ""
-		case err.Error() != last: // a repeated error is logged once
-			last = err.Error()
-			r.opts.Logger.Warn("cannot rotate logs", zap.Error(err))
 		}
+		failed.Report(err)
 	}
 }
 

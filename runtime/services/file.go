@@ -20,6 +20,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/keelson-dev/keelson/internal/atomicfile"
+	"github.com/keelson-dev/keelson/internal/failurelog"
 )
 
 const (
@@ -63,7 +64,9 @@ func readFile(path string) (*v1.ServiceList, error) {
 
 // keep writes the file after changes, until ctx ends.
 func (s *Cache) keep(ctx context.Context) {
-	told := false
+	failed := failurelog.Log{
+		Logger: s.log.With(zap.String("file", s.file)), Failed: "the Services are not known after a restart without an API server",
+	}
 	for {
 		select {
 		case <-ctx.Done():
@@ -74,11 +77,7 @@ func (s *Cache) keep(ctx context.Context) {
 		case <-ctx.Done(): // the last changes are written
 		case <-time.After(settleTime):
 		}
-		err := replaceFile(s.file, s.encode())
-		if err != nil && !told {
-			s.log.Warn("the Services are not known after a restart without an API server", zap.String("file", s.file), zap.Error(err))
-		}
-		told = err != nil
+		failed.Report(replaceFile(s.file, s.encode()))
 	}
 }
 

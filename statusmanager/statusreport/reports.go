@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	v1 "k8s.io/api/core/v1"
@@ -44,10 +45,10 @@ type Options struct {
 type Reports struct {
 	opts   Options
 	notice signal.Signal
+	ran    atomic.Bool
 
 	mu struct {
 		sync.Mutex
-		ran     bool
 		waiting map[types.NamespacedName]Report
 		order   []types.NamespacedName // the keys of waiting, oldest first
 		dropped int
@@ -135,11 +136,7 @@ func (r *Reports) Dropped() int {
 // Run sends reports until ctx ends, and then returns nil. Reports that wait at the end of ctx are not
 // sent. Run can be called once.
 func (r *Reports) Run(ctx context.Context) error {
-	r.mu.Lock()
-	ran := r.mu.ran
-	r.mu.ran = true
-	r.mu.Unlock()
-	if ran {
+	if r.ran.Swap(true) {
 		return errors.New("statusreport: Run was called before")
 	}
 	failures := 0

@@ -10,6 +10,7 @@ import (
 	"reflect"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"go.uber.org/zap"
@@ -18,6 +19,8 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/keelson-dev/keelson/internal/failurelog"
 )
 
 // Times of a CSINode.
@@ -58,7 +61,7 @@ type CSINodeOptions struct {
 // drivers are the registered drivers.
 type CSINode struct {
 	options CSINodeOptions
-	running once
+	ran     atomic.Bool
 
 	// The goroutine that calls Publish owns the following fields.
 	since   time.Time             // time of the first call
@@ -99,10 +102,10 @@ func NewCSINode(o CSINodeOptions) (*CSINode, error) {
 // Run publishes until ctx ends, then returns nil. The object stays, because the volumes stay too. A
 // second Run is an error.
 func (c *CSINode) Run(ctx context.Context) error {
-	if err := c.running.begin(); err != nil {
-		return err
+	if c.ran.Swap(true) {
+		return ErrRunning
 	}
-	told := ""
+	failed := failurelog.Log{Logger: c.options.Logger, Failed: "CSINode cannot be published"}
 	for pause := firstRetry; ; {
 		err := c.Publish(ctx)
 		if ctx.Err() != nil {
@@ -114,12 +117,7 @@ func (c *CSINode) Run(ctx context.Context) error {
 		} else {
 			pause = firstRetry
 		}
-		if err == nil {
-			told = ""
-		} else if told != err.Error() {
-			told = err.Error()
-			c.options.Logger.Warn("CSINode cannot be published", zap.Error(err))
-		}
+		failed.Report(err)
 		select {
 		case <-ctx.Done():
 			return nil

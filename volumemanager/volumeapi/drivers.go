@@ -7,6 +7,7 @@ import (
 	"context"
 	"fmt"
 	"sync"
+	"sync/atomic"
 
 	"go.uber.org/zap"
 	storagev1 "k8s.io/api/storage/v1"
@@ -28,7 +29,7 @@ type DriversOptions struct {
 // implements csi.Awaiter.
 type Drivers struct {
 	options DriversOptions
-	running once
+	ran     atomic.Bool
 	known   chan struct{} // closed after the first list
 	mu      struct {
 		sync.Mutex
@@ -73,8 +74,8 @@ func (d *Drivers) Await(ctx context.Context) error {
 // Run follows the objects until ctx ends, then returns nil. Known objects are still returned after
 // Run. A second Run is an error.
 func (d *Drivers) Run(ctx context.Context) error {
-	if err := d.running.begin(); err != nil {
-		return err
+	if d.ran.Swap(true) {
+		return ErrRunning
 	}
 	f := feed{what: "CSIDriver", logger: d.options.Logger, list: d.list, watch: d.options.Client.CSIDrivers().Watch, see: d.see}
 	f.follow(ctx)

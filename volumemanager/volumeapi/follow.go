@@ -5,7 +5,6 @@ package volumeapi
 import (
 	"context"
 	"math/rand/v2"
-	"sync"
 	"time"
 
 	"go.uber.org/zap"
@@ -17,22 +16,6 @@ import (
 	"github.com/keelson-dev/keelson/internal/retry"
 	"github.com/keelson-dev/keelson/volumemanager/plugins/objects"
 )
-
-// once permits a single call of Run.
-type once struct {
-	mu  sync.Mutex
-	ran bool
-}
-
-func (o *once) begin() error {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	if o.ran {
-		return ErrRunning
-	}
-	o.ran = true
-	return nil
-}
 
 // feed follows a small collection of objects: list, then watch, and list again whenever the watch
 // ends.

@@ -7,6 +7,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"sync/atomic"
 
 	"go.uber.org/zap"
 	v1 "k8s.io/api/core/v1"
@@ -37,7 +38,7 @@ type NodeOptions struct {
 // implements volumemanager.Node.
 type Node struct {
 	options NodeOptions
-	running once
+	ran     atomic.Bool
 	gets    flights[types.NodeName, *v1.Node]
 }
 
@@ -61,8 +62,8 @@ func NewNode(o NodeOptions) (*Node, error) {
 // Run calls NodeOptions.Changed for changes until ctx ends, then returns nil. A second Run is an
 // error. The other methods work without Run.
 func (n *Node) Run(ctx context.Context) error {
-	if err := n.running.begin(); err != nil {
-		return err
+	if n.ran.Swap(true) {
+		return ErrRunning
 	}
 	nodes, selector := n.options.Client.Nodes(), fields.OneTermEqualSelector("metadata.name", string(n.options.NodeName)).String()
 	f := feed{what: "Node", logger: n.options.Logger}

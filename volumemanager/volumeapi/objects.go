@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"go.uber.org/zap"
@@ -73,10 +74,10 @@ type Objects struct {
 	kick    signal.Signal // holds a token if Run must dispatch again
 	stopped chan struct{} // closed when Run has returned
 	fetches flights[objects.Ref, content]
+	ran     atomic.Bool
 
 	mu struct {
 		sync.Mutex
-		running bool
 		entries map[objects.Ref]*entry
 		pods    map[types.UID]map[objects.Ref]bool
 		queue   queue

@@ -17,11 +17,7 @@ import (
 // goroutine and request has ended. Known objects are still returned after Run. A second Run is an
 // error.
 func (o *Objects) Run(ctx context.Context) error {
-	o.mu.Lock()
-	again := o.mu.running
-	o.mu.running = true
-	o.mu.Unlock()
-	if again {
+	if o.ran.Swap(true) {
 		return ErrRunning
 	}
 	defer close(o.stopped)

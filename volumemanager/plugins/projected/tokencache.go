@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
@@ -52,10 +53,10 @@ type TokenCache struct {
 	options TokenCacheOptions
 	turns   keylock.Locks[TokenRequest]
 	changed signal.Signal // holds a token if Run must check again
+	ran     atomic.Bool
 	mu      struct {
 		sync.Mutex
-		running bool
-		tokens  map[TokenRequest]*cachedToken
+		tokens map[TokenRequest]*cachedToken
 	}
 }
 
@@ -135,11 +136,7 @@ func (c *TokenCache) Forget(uid types.UID) {
 // Run calls Due for due tokens until ctx ends, then returns nil. Run sleeps until the next token is
 // due.
 func (c *TokenCache) Run(ctx context.Context) error {
-	c.mu.Lock()
-	again := c.mu.running
-	c.mu.running = true
-	c.mu.Unlock()
-	if again {
+	if c.ran.Swap(true) {
 		return ErrRunning
 	}
 	for {
