@@ -6,6 +6,7 @@ import (
 	"context"
 	"fmt"
 	"maps"
+	"net/netip"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -74,7 +75,7 @@ func NewDefaultGenerator(opts DefaultGeneratorOptions) (*DefaultGenerator, error
 	if !filepath.IsAbs(opts.LogRoot) {
 		return nil, fmt.Errorf("runtime: DefaultGeneratorOptions.LogRoot: %q is not absolute", opts.LogRoot)
 	}
-	if good := parseAddrs(opts.HostIPs); len(good) != len(opts.HostIPs) {
+	if slices.ContainsFunc(opts.HostIPs, func(ip string) bool { _, err := netip.ParseAddr(ip); return err != nil }) {
 		return nil, fmt.Errorf("runtime: DefaultGeneratorOptions.HostIPs: %q are not all IP addresses", opts.HostIPs)
 	}
 	for name, q := range opts.Allocatable {

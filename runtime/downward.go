@@ -4,11 +4,11 @@ package runtime
 
 import (
 	"fmt"
-	"net/netip"
 	"strings"
 
 	v1 "k8s.io/api/core/v1"
 
+	"github.com/keelson-dev/keelson/internal/podaddress"
 	"github.com/keelson-dev/keelson/internal/podfield"
 	"github.com/keelson-dev/keelson/internal/resourcefield"
 )
@@ -51,38 +51,12 @@ func oneOrAll(path string, ips []string) string {
 	return ips[0]
 }
 
-// orderPodIPs returns a pod's addresses in the order of its status and in canonical form: the first
-// address of the node's primary family, then the first address of the other family. Without a known
-// node address, the pod's first address is primary.
-func orderPodIPs(podIPs, hostIPs []string) []string {
-	addrs := parseAddrs(podIPs)
-	if len(addrs) == 0 {
-		return nil
+// orderPodIPs returns a pod's addresses in the order of its status and in canonical form.
+func orderPodIPs(podIPs, hostIPs []string) (ordered []string) {
+	for _, ip := range podaddress.OnePerFamily(podaddress.Parse(podIPs), podaddress.Parse(hostIPs)) {
+		ordered = append(ordered, ip.String())
 	}
-	primary := addrs[0]
-	if hosts := parseAddrs(hostIPs); len(hosts) > 0 {
-		primary = hosts[0]
-	}
-	var first, second []string
-	for _, a := range addrs {
-		if a.Is4() == primary.Is4() {
-			first = append(first, a.String())
-		} else {
-			second = append(second, a.String())
-		}
-	}
-	return append(first[:min(1, len(first))], second[:min(1, len(second))]...)
-}
-
-// parseAddrs parses addresses and omits invalid texts.
-func parseAddrs(ips []string) []netip.Addr {
-	var out []netip.Addr
-	for _, ip := range ips {
-		if a, err := netip.ParseAddr(ip); err == nil {
-			out = append(out, a.Unmap())
-		}
-	}
-	return out
+	return ordered
 }
 
 // resourceFieldRef returns an amount of the resources of this container, or of the container named

@@ -9,6 +9,8 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	v1 "k8s.io/api/core/v1"
+
+	"github.com/keelson-dev/keelson/internal/podaddress"
 )
 
 func TestAddresses(t *testing.T) {
@@ -80,12 +82,12 @@ func FuzzAddresses(f *testing.F) {
 		f.Add(s)
 	}
 	f.Fuzz(func(t *testing.T, s string) {
-		got := addresses([]string{s})
+		got := podaddress.Parse([]string{s})
 		if want, err := netip.ParseAddr(s); err == nil {
 			assert.Equal(t, []netip.Addr{want.Unmap()}, got, "what the standard library reads")
 		}
 		for _, ip := range got {
-			assert.Equal(t, []netip.Addr{ip}, addresses([]string{ip.String()}), "the normal form is its own")
+			assert.Equal(t, []netip.Addr{ip}, podaddress.Parse([]string{ip.String()}), "the normal form is its own")
 		}
 	})
 }
