@@ -8,7 +8,6 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 
 	"k8s.io/apimachinery/pkg/types"
@@ -147,20 +146,6 @@ type remover struct {
 	errs   []error
 }
 
-// names returns the sorted names in a folder.
-func (r *remover) names(dir string) []string {
-	file, err := r.root.Open(dir)
-	if err != nil {
-		r.fail(err)
-		return nil
-	}
-	defer file.Close()
-	names, err := file.Readdirnames(0)
-	r.fail(err)
-	slices.Sort(names)
-	return names
-}
-
 func (r *remover) fail(err error) {
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		r.errs = append(r.errs, err)
@@ -196,8 +181,10 @@ func (r *remover) removeEmpty(name string, depth int, files fate) {
 		r.left = append(r.left, name)
 		return
 	case info.IsDir() && depth > 0:
-		for _, entry := range r.names(name) {
-			r.removeEmpty(filepath.Join(name, entry), depth-1, files)
+		entries, err := tree.List(r.root, name)
+		r.fail(err)
+		for _, e := range entries {
+			r.removeEmpty(filepath.Join(name, e.Name), depth-1, files)
 		}
 	}
 	if err := r.root.Remove(name); err != nil && !errors.Is(err, fs.ErrNotExist) {

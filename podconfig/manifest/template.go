@@ -11,6 +11,7 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 )
 
 // Document is an object of a manifest, of any kind. It is not safe for concurrent use.
@@ -172,7 +173,7 @@ func (d *Decoder) Make(doc *Document, t Template, o Origin) (*v1.Pod, []Problem)
 
 // tree returns the tree of a pod made of a template.
 func (t Template) tree(template map[string]any) (map[string]any, error) {
-	metadata, _ := copyTree(template["metadata"]).(map[string]any)
+	metadata, _ := runtime.DeepCopyJSONValue(template["metadata"]).(map[string]any)
 	if metadata == nil {
 		metadata = map[string]any{}
 	}
@@ -192,7 +193,7 @@ func (t Template) tree(template map[string]any) (map[string]any, error) {
 		}
 		metadata["ownerReferences"] = owners
 	}
-	spec, _ := copyTree(template["spec"]).(map[string]any)
+	spec, _ := runtime.DeepCopyJSONValue(template["spec"]).(map[string]any)
 	if spec == nil {
 		spec = map[string]any{}
 	}
@@ -252,23 +253,4 @@ func treeOf(value any) (any, error) {
 		return nil, err
 	}
 	return docs[0].root, nil
-}
-
-// copyTree returns a deep copy of a tree.
-func copyTree(v any) any {
-	switch v := v.(type) {
-	case map[string]any:
-		m := make(map[string]any, len(v))
-		for key, value := range v {
-			m[key] = copyTree(value)
-		}
-		return m
-	case []any:
-		list := make([]any, len(v))
-		for i, value := range v {
-			list[i] = copyTree(value)
-		}
-		return list
-	}
-	return v
 }

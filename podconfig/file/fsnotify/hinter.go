@@ -12,6 +12,7 @@ import (
 
 	notify "github.com/fsnotify/fsnotify"
 
+	"github.com/keelson-dev/keelson/internal/signal"
 	"github.com/keelson-dev/keelson/podconfig/file"
 )
 
@@ -40,7 +41,7 @@ func (Hinter) Hints(ctx context.Context, path string) (<-chan struct{}, error) {
 			_ = w.Close()
 			continue
 		}
-		hints := make(chan struct{}, 1)
+		hints := signal.New()
 		go forward(ctx, w, p, hints)
 		return hints, nil
 	}
@@ -66,7 +67,7 @@ func arm(path string) (*notify.Watcher, plan, error) {
 }
 
 // forward turns events into hints until ctx or the watch ends, and then closes hints.
-func forward(ctx context.Context, w *notify.Watcher, p plan, hints chan<- struct{}) {
+func forward(ctx context.Context, w *notify.Watcher, p plan, hints signal.Signal) {
 	defer close(hints)
 	defer w.Close()
 	for {
@@ -90,10 +91,7 @@ func forward(ctx context.Context, w *notify.Watcher, p plan, hints chan<- struct
 		if verdict == ignore {
 			continue
 		}
-		select {
-		case hints <- struct{}{}:
-		default: // the pending hint covers this change
-		}
+		hints.Notify() // a pending hint covers this change
 		if verdict == hintAndEnd {
 			return
 		}

@@ -191,16 +191,18 @@ func (s *Subpaths) CleanSubpaths(ctx context.Context, p volumemanager.Place) err
 		return err
 	}
 	var failed []error
-	for _, container := range names(root, top) {
-		dir := filepath.Join(top, container)
-		for _, index := range names(root, dir) {
-			part := filepath.Join(dir, index)
+	containers, _ := tree.List(root, top) // a missing folder has no parts
+	for _, container := range containers {
+		dir := filepath.Join(top, container.Name)
+		indices, _ := tree.List(root, dir)
+		for _, index := range indices {
+			part := filepath.Join(dir, index.Name)
 			err := s.mounter.Unmount(ctx, filepath.Join(p.Root, part))
 			if err == nil {
 				err = missing.Ignore(root.Remove(part))
 			}
 			if err != nil {
-				failed = append(failed, fmt.Errorf("volume %q: subpath %s of container %q: %w", p.Inner, index, container, tree.Cause(err)))
+				failed = append(failed, fmt.Errorf("volume %q: subpath %s of container %q: %w", p.Inner, index.Name, container.Name, tree.Cause(err)))
 			}
 		}
 		failed = append(failed, removeEmpty(root, dir, failed))
@@ -210,18 +212,6 @@ func (s *Subpaths) CleanSubpaths(ctx context.Context, p volumemanager.Place) err
 		_ = root.Remove(filepath.Dir(top)) // the folder may contain parts of the pod's other volumes
 	}
 	return errors.Join(failed...)
-}
-
-// names returns the sorted names in a folder; none if the folder is missing.
-func names(root *os.Root, dir string) []string {
-	f, err := root.Open(dir)
-	if err != nil {
-		return nil
-	}
-	defer f.Close()
-	out, _ := f.Readdirnames(-1)
-	slices.Sort(out)
-	return out
 }
 
 // removeEmpty removes a folder. It does nothing if failed contains an error, because a mount may
