@@ -13,6 +13,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/keelson-dev/keelson/examples/nodeagent/node/feature"
+	"github.com/keelson-dev/keelson/internal/failurelog"
 	"github.com/keelson-dev/keelson/internal/signal"
 	"github.com/keelson-dev/keelson/volumemanager"
 	"github.com/keelson-dev/keelson/volumemanager/plugins/projected"
@@ -58,8 +59,7 @@ type inUse struct {
 	volumes *Volumes
 	server  Attachments // nil: no controller attaches volumes
 	wanted  signal.Signal
-	log     *zap.Logger
-	failed  string
+	failed  failurelog.Log
 }
 
 // Timing of reports: the first and the longest pause before a retry, the timeout of a report, and
@@ -72,7 +72,10 @@ const (
 )
 
 func newInUse(v *Volumes, server Attachments, log *zap.Logger) *inUse {
-	return &inUse{volumes: v, server: server, wanted: signal.New(), log: log}
+	return &inUse{
+		volumes: v, server: server, wanted: signal.New(),
+		failed: failurelog.Log{Logger: log, Failed: "cannot report the volumes in use"},
+	}
 }
 
 // compare requests a report if the server's list differs from the volumes in use.
@@ -132,13 +135,11 @@ func (u *inUse) report(ctx context.Context, timeout time.Duration) bool {
 	limited, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
 	reported, err := u.server.ReportInUse(limited, u.volumes.GetVolumesInUse())
-	switch {
-	case err == nil:
-		u.failed = ""
+	if ctx.Err() == nil {
+		u.failed.Report(err)
+	}
+	if err == nil {
 		u.volumes.MarkVolumesAsReportedInUse(reported)
-	case ctx.Err() == nil && u.failed != err.Error():
-		u.failed = err.Error()
-		u.log.Warn("cannot report the volumes in use", zap.Error(err))
 	}
 	return err == nil
 }

@@ -8,7 +8,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
 	"sync"
 
 	v1 "k8s.io/api/core/v1"
@@ -93,7 +92,6 @@ type Volumes struct {
 	host     *feature.Host
 	opts     Options
 	plugins  []volumemanager.Plugin
-	subpaths *subpath.Subpaths
 	tokens   *projected.TokenCache // nil without Options.Tokens
 	reporter *inUse
 }
@@ -108,7 +106,8 @@ func New(h *feature.Host, o Options) (*Volumes, error) {
 	if v.plugins, err = v.newPlugins(); err != nil {
 		return nil, err
 	}
-	if v.subpaths, err = subpath.New(subpath.Options{Mounter: o.Mounter}); err != nil {
+	subpaths, err := subpath.New(subpath.Options{Mounter: o.Mounter})
+	if err != nil {
 		return nil, err
 	}
 	v.reporter = newInUse(v, o.Attachments, h.Log)
@@ -126,7 +125,7 @@ func New(h *feature.Host, o Options) (*Volumes, error) {
 		Root:     h.Root,
 		Plugins:  v.plugins,
 		Claims:   o.Claims,
-		Subpaths: v.subpaths,
+		Subpaths: subpaths,
 		Mounts:   volumemanager.MountTableFunc(v.mountPoints),
 		Hooks:    volumemanager.Hooks{OperationEnded: o.Operated, InUseChanged: v.reporter.wanted.Notify},
 		Logger:   h.Log,
@@ -304,48 +303,23 @@ func (v *Volumes) run(ctx context.Context) error {
 // runtime.DefaultGeneratorOptions.Volumes.
 func (v *Volumes) Mounts(ctx context.Context, pod *v1.Pod, container *v1.Container) ([]runtime.Mount, error) {
 	ready := v.GetMountedVolumesForPod(pod.UID)
-	mounts := make([]runtime.Mount, 0, len(container.VolumeMounts))
+	mounts := make([]runtime.Mount, len(container.VolumeMounts))
 	for i := range container.VolumeMounts {
-		m := &container.VolumeMounts[i]
-		mounted, ok := ready[m.Name]
-		if !ok {
-			return nil, fmt.Errorf("volumeMounts[%d]: volume %q is not there", i, m.Name)
-		}
-		out := runtime.Mount{
-			Name: m.Name, HostPath: mounted.Path, ContainerPath: m.MountPath,
-			ReadOnly: m.ReadOnly || mounted.ReadOnly, SELinuxRelabel: mounted.SELinuxRelabel,
-		}
+		m, out := &container.VolumeMounts[i], &mounts[i]
+		out.Name, out.ContainerPath = m.Name, m.MountPath
 		var err error
-		switch {
-		case mounted.Path == "":
-			err = v.opts.Images.Mount(ctx, &out, pod, m)
-		case m.SubPath != "":
-			out.HostPath, err = v.subpaths.Prepare(ctx, subpath.Request{
-				Place:  volumemanager.Place{Root: v.host.Root, PodUID: pod.UID, Plugin: v.nameOf(pod, m.Name), Inner: mounted.Inner},
-				Volume: mounted.Path, SubPath: m.SubPath, Container: container.Name, Index: i,
-			})
-		default:
-			_, err = os.Stat(mounted.Path)
+		if mounted, ok := ready[m.Name]; ok && mounted.Path == "" {
+			if err = v.opts.Images.Mount(ctx, out, pod, m); err != nil {
+				err = fmt.Errorf("volume %q: %w", m.Name, err)
+			}
+		} else {
+			out.HostPath, out.ReadOnly, out.SELinuxRelabel, err = v.MountOf(ctx, pod, container, i)
 		}
 		if err != nil {
-			return nil, fmt.Errorf("volumeMounts[%d]: volume %q: %w", i, m.Name, err)
+			return nil, fmt.Errorf("volumeMounts[%d]: %w", i, err)
 		}
-		mounts = append(mounts, out)
 	}
 	return mounts, nil
-}
-
-// nameOf returns the name of the plugin of a pod's volume. For a claim it returns a fixed name,
-// because the pod does not tell the plugin.
-func (v *Volumes) nameOf(pod *v1.Pod, name string) string {
-	for i := range pod.Spec.Volumes {
-		if pod.Spec.Volumes[i].Name == name {
-			if p := v.pluginOf(&pod.Spec.Volumes[i]); p != nil {
-				return p.Name()
-			}
-		}
-	}
-	return "kubernetes.io/claim"
 }
 
 // RefreshObject updates the volumes of running pods that use an object. Environment variables keep
