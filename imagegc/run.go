@@ -12,6 +12,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 
 	"github.com/keelson-dev/keelson/internal/failurelog"
+	"github.com/keelson-dev/keelson/internal/retry"
 )
 
 // ErrAlreadyRun is returned by a second call of Collector.Run.
@@ -73,9 +74,7 @@ func (c *Collector) keepCollecting(ctx context.Context) {
 		if !collectAt.IsZero() && collectAt.Before(next) {
 			next = collectAt
 		}
-		select {
-		case <-time.After(time.Until(next)):
-		case <-ctx.Done():
+		if retry.Sleep(ctx, time.Until(next)) != nil {
 			return
 		}
 	}

@@ -18,6 +18,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/keelson-dev/keelson/internal/retry"
 	"github.com/keelson-dev/keelson/podconfig/file/fsnotify"
 	"github.com/keelson-dev/keelson/podconfig/manifest"
 	"github.com/keelson-dev/keelson/volumemanager/plugins/objects"
@@ -67,10 +68,7 @@ func (o *objectFolder) follow(ctx context.Context, ready chan<- struct{}) {
 			if !alive {
 				hints = nil
 			}
-			select {
-			case <-time.After(objectsSettle):
-			case <-ctx.Done():
-			}
+			_ = retry.Sleep(ctx, objectsSettle)
 		case <-time.After(objectsPeriod):
 			if hints == nil {
 				hints, _ = fsnotify.Hinter{}.Hints(ctx, o.path)

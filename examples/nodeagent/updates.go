@@ -17,6 +17,7 @@ import (
 
 	"github.com/keelson-dev/keelson/examples/nodeagent/node/feature"
 	"github.com/keelson-dev/keelson/examples/nodeagent/node/updates"
+	"github.com/keelson-dev/keelson/internal/retry"
 	"github.com/keelson-dev/keelson/podconfig/file/fsnotify"
 )
 
@@ -57,10 +58,7 @@ func followRequests(ctx context.Context, f flags, u *updates.Updates) {
 				u.Poke()
 			}
 		}
-		select {
-		case <-ctx.Done():
-		case <-time.After(10 * time.Second):
-		}
+		_ = retry.Sleep(ctx, 10*time.Second)
 	}
 }
 

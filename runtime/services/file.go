@@ -21,6 +21,7 @@ import (
 
 	"github.com/keelson-dev/keelson/internal/atomicfile"
 	"github.com/keelson-dev/keelson/internal/failurelog"
+	"github.com/keelson-dev/keelson/internal/retry"
 )
 
 const (
@@ -73,10 +74,7 @@ func (s *Cache) keep(ctx context.Context) {
 			return
 		case <-s.changed:
 		}
-		select {
-		case <-ctx.Done(): // the last changes are written
-		case <-time.After(settleTime):
-		}
+		_ = retry.Sleep(ctx, settleTime) // the last changes are written
 		failed.Report(replaceFile(s.file, s.encode()))
 	}
 }

@@ -21,6 +21,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/keelson-dev/keelson/internal/failurelog"
+	"github.com/keelson-dev/keelson/internal/retry"
 )
 
 // Times of a CSINode.
@@ -118,10 +119,8 @@ func (c *CSINode) Run(ctx context.Context) error {
 			pause = firstRetry
 		}
 		failed.Report(err)
-		select {
-		case <-ctx.Done():
+		if retry.Sleep(ctx, wait) != nil {
 			return nil
-		case <-time.After(wait):
 		}
 	}
 }

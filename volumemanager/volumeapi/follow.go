@@ -62,10 +62,7 @@ func (f *feed) follow(ctx context.Context) {
 				f.logger.Warn("cannot follow objects of the API server", zap.String("kind", f.what), zap.Error(&Error{Verb: verbWatch, Reason: reason, Err: plain}))
 			}
 		}
-		select {
-		case <-ctx.Done():
-		case <-time.After(retry.Backoff(failures, firstOutage, longestOutage, rand.Float64())):
-		}
+		_ = retry.Sleep(ctx, retry.Backoff(failures, firstOutage, longestOutage, rand.Float64()))
 	}
 }
 

@@ -13,6 +13,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/keelson-dev/keelson/internal/retry"
 	"github.com/keelson-dev/keelson/internal/signal"
 )
 
@@ -96,10 +97,7 @@ func (a *API) Run(ctx context.Context) error {
 				a.view.refresh(k)
 			}
 		}
-		select {
-		case <-time.After(calm):
-		case <-ctx.Done():
-		}
+		_ = retry.Sleep(ctx, calm)
 	}
 }
 

@@ -22,6 +22,7 @@ import (
 
 	"github.com/keelson-dev/keelson/examples/nodeagent/node/cgroups"
 	"github.com/keelson-dev/keelson/internal/podresources"
+	"github.com/keelson-dev/keelson/internal/retry"
 )
 
 // unifiedRoot is where cgroup version 2 is mounted on a machine with version 2 only.
@@ -255,7 +256,7 @@ const rounds = 5
 // Kill implements cgroups.Writer.
 func (w *Writer) Kill(ctx context.Context, name string) error {
 	for round := range rounds {
-		if err := pause(ctx, time.Duration(round*round)*10*time.Millisecond); err != nil {
+		if err := retry.Sleep(ctx, time.Duration(round*round)*10*time.Millisecond); err != nil {
 			return err
 		}
 		pids := w.processes(name)
@@ -332,18 +333,8 @@ func removeTree(ctx context.Context, folder string) error {
 		case !errors.Is(err, unix.EBUSY), wait > 64*time.Millisecond:
 			return fmt.Errorf("remove %s: %w", folder, err)
 		}
-		if err := pause(ctx, wait); err != nil { // a process that has ended counts for a moment
+		if err := retry.Sleep(ctx, wait); err != nil { // a process that has ended counts for a moment
 			return err
 		}
-	}
-}
-
-// pause returns after d, or with an error when ctx has ended.
-func pause(ctx context.Context, d time.Duration) error {
-	select {
-	case <-time.After(d):
-		return nil
-	case <-ctx.Done():
-		return context.Cause(ctx)
 	}
 }

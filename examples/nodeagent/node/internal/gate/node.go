@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/keelson-dev/keelson/internal/failurelog"
+	"github.com/keelson-dev/keelson/internal/retry"
 	"github.com/keelson-dev/keelson/runtime"
 )
 
@@ -104,9 +105,7 @@ func (g *Gate) listFormerPods(ctx context.Context) {
 			g.tell(func(n *news) { n.former, n.listed = former, true })
 			return
 		}
-		select {
-		case <-time.After(pause): // podsync's tracker logs the error
-		case <-ctx.Done():
+		if retry.Sleep(ctx, pause) != nil { // podsync's tracker logs the error
 			return
 		}
 	}

@@ -29,6 +29,7 @@ import (
 	"github.com/keelson-dev/keelson/internal/atomicfile"
 	"github.com/keelson-dev/keelson/internal/failurelog"
 	"github.com/keelson-dev/keelson/internal/podfacts"
+	"github.com/keelson-dev/keelson/internal/retry"
 	"github.com/keelson-dev/keelson/internal/signal"
 	"github.com/keelson-dev/keelson/podconfig"
 )
@@ -105,10 +106,7 @@ func (m *Memory) run(ctx context.Context) error {
 	for ctx.Err() == nil {
 		select {
 		case <-m.dirty:
-			select {
-			case <-time.After(delay):
-			case <-ctx.Done():
-			}
+			_ = retry.Sleep(ctx, delay)
 		case <-ctx.Done():
 		}
 		data, err := json.Marshal(m.known())
