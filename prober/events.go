@@ -6,6 +6,8 @@ import (
 	"fmt"
 
 	v1 "k8s.io/api/core/v1"
+
+	"github.com/keelson-dev/keelson/internal/podfacts"
 )
 
 // Event reasons of this package, with the kubelet's words.
@@ -49,9 +51,7 @@ func reference(t Target) *v1.ObjectReference {
 	if _, where := find(t.Pod, t.Container.Name); where == placeSidecar {
 		group = "initContainers"
 	}
-	return &v1.ObjectReference{
-		APIVersion: "v1", Kind: "Pod", Namespace: t.Pod.Namespace, Name: t.Pod.Name, UID: t.Pod.UID,
-		ResourceVersion: t.Pod.ResourceVersion,
-		FieldPath:       fmt.Sprintf("spec.%s{%s}", group, t.Container.Name),
-	}
+	about := podfacts.Reference(t.Pod)
+	about.FieldPath = fmt.Sprintf("spec.%s{%s}", group, t.Container.Name)
+	return about
 }

@@ -7,6 +7,8 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 	apiruntime "k8s.io/apimachinery/pkg/runtime"
+
+	"github.com/keelson-dev/keelson/internal/podfacts"
 )
 
 // EventRecorder receives events. client-go's recorder implements it. Calls are made without locks
@@ -34,7 +36,7 @@ func (m *Manager) podEvent(pod *v1.Pod, eventType, reason, message string) {
 	if m.events == nil {
 		return
 	}
-	m.events.Event(objectReference(pod), eventType, reason, message)
+	m.events.Event(podfacts.Reference(pod), eventType, reason, message)
 }
 
 // containerEvent sends an event about a container: the object is a reference to the pod, with the
@@ -54,18 +56,7 @@ func containerReference(pod *v1.Pod, name string) *v1.ObjectReference {
 	if !ok {
 		return nil
 	}
-	object := objectReference(pod)
+	object := podfacts.Reference(pod)
 	object.FieldPath = fmt.Sprintf("spec.%s{%s}", ref.Group, name)
 	return object
-}
-
-func objectReference(pod *v1.Pod) *v1.ObjectReference {
-	return &v1.ObjectReference{
-		APIVersion:      "v1",
-		Kind:            "Pod",
-		Namespace:       pod.Namespace,
-		Name:            pod.Name,
-		UID:             pod.UID,
-		ResourceVersion: pod.ResourceVersion,
-	}
 }

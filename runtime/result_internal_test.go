@@ -13,6 +13,8 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/keelson-dev/keelson/internal/podfacts"
 )
 
 // RetryAt is the earliest time of all waiting steps, whatever their order.
@@ -104,7 +106,7 @@ func TestEventsNameThePod(t *testing.T) {
 	pod := &v1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "web", UID: "u", ResourceVersion: "7"}}
 	assert.Equal(t, &v1.ObjectReference{
 		APIVersion: "v1", Kind: "Pod", Namespace: "ns", Name: "web", UID: "u", ResourceVersion: "7",
-	}, objectReference(pod))
+	}, podfacts.Reference(pod))
 }
 
 // A log folder that cannot be looked at is told.

@@ -169,3 +169,10 @@ func HasProbes(spec *v1.PodSpec) bool {
 	}
 	return false
 }
+
+// Reference returns the reference of events about a pod. Events about a container add the FieldPath.
+func Reference(pod *v1.Pod) *v1.ObjectReference {
+	return &v1.ObjectReference{
+		APIVersion: "v1", Kind: "Pod", Namespace: pod.Namespace, Name: pod.Name, UID: pod.UID, ResourceVersion: pod.ResourceVersion,
+	}
+}

@@ -12,6 +12,7 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 
+	"github.com/keelson-dev/keelson/internal/podfacts"
 	"github.com/keelson-dev/keelson/internal/registry"
 	"github.com/keelson-dev/keelson/internal/sorted"
 	"github.com/keelson-dev/keelson/runtime"
@@ -107,10 +108,7 @@ func (k *Keyring) ofPod(ctx context.Context, pod *v1.Pod) (entries []entry, err 
 		entries = append(entries, found...)
 	}
 	if len(missing) > 0 && k.opts.Events != nil {
-		about := &v1.ObjectReference{
-			APIVersion: "v1", Kind: "Pod", Namespace: pod.Namespace, Name: pod.Name, UID: pod.UID, ResourceVersion: pod.ResourceVersion,
-		}
-		k.opts.Events.Event(about, v1.EventTypeWarning, eventFailedToRetrieveImagePullSecret, fmt.Sprintf(
+		k.opts.Events.Event(podfacts.Reference(pod), v1.EventTypeWarning, eventFailedToRetrieveImagePullSecret, fmt.Sprintf(
 			"Unable to retrieve some image pull secrets (%s); attempting to pull the image may not succeed.", strings.Join(missing, ", ")))
 	}
 	return entries, nil

@@ -177,7 +177,7 @@ func PodField(pod *v1.Pod) zap.Field {
 
 // Reference returns the object reference used in events about a pod.
 func Reference(pod *v1.Pod) *v1.ObjectReference {
-	return &v1.ObjectReference{APIVersion: "v1", Kind: "Pod", Namespace: pod.Namespace, Name: pod.Name, UID: pod.UID, ResourceVersion: pod.ResourceVersion}
+	return podfacts.Reference(pod)
 }
 
 // NodeReference returns the object reference used in events about the node. The UID is the node's
