@@ -68,11 +68,11 @@ func (p *planner) plainInit(ref Ref, c *v1.Container, st *ContainerStatus) (comp
 		p.start(ref, causeNeverRan)
 	case st.State == StateExited && !st.Failed():
 		return true
-	case st.State == StateUnknown && !p.mayRetryInit(c, st):
+	case st.State == StateUnknown && !ShouldRestart(p.pod, c, st):
 		// The exit decides. (The kubelet fails the pod, although a record may show later that the
 		// init container has completed.)
 		p.kill(st, killUnknownState, causeUnknown)
-	case !p.mayRetryInit(c, st):
+	case !ShouldRestart(p.pod, c, st):
 		p.killPod(fmt.Sprintf("init container %s failed and is not restarted", c.Name))
 	case st.State == StateExited:
 		p.start(ref, startCause(st))
@@ -80,12 +80,6 @@ func (p *planner) plainInit(ref Ref, c *v1.Container, st *ContainerStatus) (comp
 		p.restart(ref, st, killUnknownState, causeUnknown)
 	}
 	return false
-}
-
-// mayRetryInit reports whether a failed plain init container may run again. An unknown state has no
-// exit code, so rules do not apply.
-func (p *planner) mayRetryInit(c *v1.Container, st *ContainerStatus) bool {
-	return ShouldRestart(p.pod, c, st)
 }
 
 // sidecar restarts a sidecar after every exit and under every policy of the pod. The result up is

@@ -100,7 +100,7 @@ func (p *planner) staysDown() string {
 	for i := range spec.InitContainers {
 		c := &spec.InitContainers[i]
 		st := p.status.Latest(c.Name)
-		if st != nil && st.Failed() && !p.mayRetryInit(c, st) {
+		if st != nil && st.Failed() && !ShouldRestart(p.pod, c, st) {
 			return fmt.Sprintf("init container %s failed and is not restarted", c.Name)
 		}
 	}

@@ -107,7 +107,7 @@ func (t *Tracker) relistForever(ctx context.Context) {
 			t.log.Error("cannot list pods from the runtime", zap.Error(err))
 		case err == nil && failing:
 			t.log.Info("the runtime lists pods again")
-			t.recovered()
+			t.again.Notify()
 		}
 		failing = err != nil
 		if failing {
@@ -149,7 +149,7 @@ func (t *Tracker) watch(ctx context.Context, w Watcher) {
 			}
 			if failing {
 				t.log.Info("the runtime is watched again")
-				t.recovered()
+				t.again.Notify()
 			}
 			failing = false
 			t.dirty.Mark(uid)
@@ -238,10 +238,6 @@ func (t *Tracker) Dirty() <-chan struct{} { return t.dirty.Signal() }
 // Recovered receives a value when the runtime can be listed or watched again after a failure. The
 // caller may then retry other failed calls, or ignore the value.
 func (t *Tracker) Recovered() <-chan struct{} { return t.again }
-
-func (t *Tracker) recovered() {
-	t.again.Notify()
-}
 
 // Take returns the dirty pods in the order of their marks, and empties the set.
 func (t *Tracker) Take() []types.UID { return t.dirty.Take() }

@@ -24,18 +24,6 @@ func owned(t v1.PodConditionType) bool {
 // shared reports whether both the agent and other writers set conditions of type t.
 func shared(t v1.PodConditionType) bool { return t == v1.DisruptionTarget }
 
-// containersReadyCondition says whether every sidecar and regular container of the pod is ready.
-// The condition has no times.
-func containersReadyCondition(spec *v1.PodSpec, status *v1.PodStatus) v1.PodCondition {
-	return podconditions.ContainersReady(spec, status)
-}
-
-// podReadyCondition combines the ContainersReady condition with the pod's readiness gates. Other
-// writers set the gates; conditions holds their conditions. The condition has no times.
-func podReadyCondition(spec *v1.PodSpec, containersReady v1.PodCondition, conditions []v1.PodCondition) v1.PodCondition {
-	return podconditions.PodReady(spec, containersReady, conditions)
-}
-
 // initializedCondition says whether the init containers of the pod are done. If status has the
 // condition as True, and shows that all containers are being restarted in place, the condition
 // stays True. The condition has no times.
@@ -82,8 +70,8 @@ func completeConditions(pod *v1.Pod, old, status *v1.PodStatus, gates []v1.PodCo
 
 // setReadiness makes ContainersReady and Ready anew from the container statuses.
 func setReadiness(pod *v1.Pod, status *v1.PodStatus, gates []v1.PodCondition) {
-	containers := containersReadyCondition(&pod.Spec, status)
-	ready := podReadyCondition(&pod.Spec, containers, gates)
+	containers := podconditions.ContainersReady(&pod.Spec, status)
+	ready := podconditions.PodReady(&pod.Spec, containers, gates)
 	for _, c := range []v1.PodCondition{ready, containers} {
 		c.ObservedGeneration = pod.Generation
 		setCondition(status, c)
@@ -96,7 +84,7 @@ func applyGates(pod *v1.Pod, status *v1.PodStatus, gates []v1.PodCondition) {
 	if len(pod.Spec.ReadinessGates) == 0 || containers == nil {
 		return
 	}
-	ready := podReadyCondition(&pod.Spec, *containers, gates)
+	ready := podconditions.PodReady(&pod.Spec, *containers, gates)
 	ready.ObservedGeneration = containers.ObservedGeneration
 	setCondition(status, ready)
 }

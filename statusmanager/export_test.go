@@ -2,6 +2,8 @@
 
 package statusmanager
 
+import "github.com/keelson-dev/keelson/internal/podconditions"
+
 // Names that the tests outside the package look at.
 
 type (
@@ -10,11 +12,11 @@ type (
 )
 
 var (
-	ContainersReadyCondition = containersReadyCondition
+	ContainersReadyCondition = podconditions.ContainersReady
 	Diff                     = diff
 	DiffAll                  = diffAll
 	InitializedCondition     = initializedCondition
 	Merge                    = merge
 	Owned                    = owned
-	PodReadyCondition        = podReadyCondition
+	PodReadyCondition        = podconditions.PodReady
 )

@@ -109,7 +109,7 @@ func (m *Manager) land(e *entry) {
 	case e.again || e.failures > 0:
 		m.schedule(e)
 	}
-	m.kick()
+	m.wake.Notify()
 }
 
 // do makes one step, and reports whether another step may follow in the same turn. failed is the
@@ -156,7 +156,7 @@ func (m *Manager) patiently(ctx context.Context, e *entry, s *step) (*v1.Pod, er
 		switch {
 		case ctx.Err() != nil: // the request has ended
 		case m.mu.lanes.overdue(&e.ticket):
-			m.kick()
+			m.wake.Notify()
 		default:
 			giveUp(errOverdue)
 		}

@@ -60,7 +60,7 @@ func (m *Manager) loop(ctx, requests context.Context) {
 	resync := time.NewTicker(resyncInterval)
 	defer resync.Stop()
 	var due time.Time // when again fires, if later than now
-	again := time.AfterFunc(resyncInterval, m.kick)
+	again := time.AfterFunc(resyncInterval, m.wake.Notify)
 	for ctx.Err() == nil {
 		next, over := m.dispatch(requests)
 		if over {
@@ -69,7 +69,7 @@ func (m *Manager) loop(ctx, requests context.Context) {
 		if !next.Equal(due) {
 			again.Stop()
 			if due = next; !due.IsZero() {
-				again = time.AfterFunc(time.Until(due), m.kick)
+				again = time.AfterFunc(time.Until(due), m.wake.Notify)
 			}
 		}
 		select {
@@ -145,7 +145,7 @@ func (m *Manager) schedule(e *entry) {
 		m.mu.delays.remove(&e.wait)
 		m.mu.lanes.push(&e.ticket, e.lane(), e.class(), now)
 	}
-	m.kick()
+	m.wake.Notify()
 }
 
 // lane returns the lane in which the entry queues. The lock is held.
@@ -157,11 +157,6 @@ func (e *entry) lane() lane {
 		return laneNew
 	}
 	return laneGood
-}
-
-// kick wakes the loop of Run.
-func (m *Manager) kick() {
-	m.wake.Notify()
 }
 
 // SyncBatch writes the due statuses, one pod after the other, the most urgent first, and returns

@@ -145,7 +145,7 @@ func (g *generator) due() bool {
 		}
 		if p.newest == nil {
 			status := g.withoutRecord(p)
-			if ended := lastEnd(&status); ended == nil || g.restarts(p.spec, ended) {
+			if ended := lastEnd(&status); ended == nil || restarts(g.Pod, p.spec, ended) {
 				return true
 			}
 		}

@@ -71,7 +71,7 @@ func (g *generator) withoutRecord(p *place) v1.ContainerStatus {
 // endsForGood reports whether p is a regular container that ran, has no record and is not
 // restarted. Such a container is terminated, not waiting.
 func (g *generator) endsForGood(p *place, old *v1.ContainerStatus) bool {
-	return g.mayStart() && p.ref.Group == runtime.GroupRegular && !g.restarts(p.spec, lost(old.ContainerID))
+	return g.mayStart() && p.ref.Group == runtime.GroupRegular && !restarts(g.Pod, p.spec, lost(old.ContainerID))
 }
 
 // waitsAfterEnd reports whether old shows a waiting container with the ID of the instance in its

@@ -99,7 +99,7 @@ func (g *generator) countInit(n *tally, c *v1.Container, s *v1.ContainerStatus) 
 		}
 	case ended == nil:
 		n.initPending++
-	case failedInit(ended) && !g.restarts(c, ended):
+	case failedInit(ended) && !restarts(g.Pod, c, ended):
 		n.initOver++
 	}
 }
@@ -139,7 +139,7 @@ func (g *generator) countRegular(n *tally, c *v1.Container, s *v1.ContainerStatu
 		n.running++
 	case ended != nil:
 		n.stopped++
-		if !g.restarts(c, ended) && (s.State.Terminated != nil || !g.newestIs(c.Name, runtime.StateCreated)) {
+		if !restarts(g.Pod, c, ended) && (s.State.Terminated != nil || !g.newestIs(c.Name, runtime.StateCreated)) {
 			n.final++
 		}
 		if s.State.Terminated != nil && ended.ExitCode == 0 {
@@ -161,13 +161,6 @@ func lastEnd(s *v1.ContainerStatus) *v1.ContainerStateTerminated {
 	default:
 		return nil
 	}
-}
-
-// restarts reports whether a container with the given termination is restarted. The deletion of the
-// pod does not matter: a container stopped by a deletion did not exit by itself. A container
-// removed for a restart in place is restarted.
-func (g *generator) restarts(c *v1.Container, ended *v1.ContainerStateTerminated) bool {
-	return restarts(g.Pod, c, ended)
 }
 
 func restarts(pod *v1.Pod, c *v1.Container, ended *v1.ContainerStateTerminated) bool {

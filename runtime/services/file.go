@@ -79,11 +79,6 @@ func (s *Cache) keep(ctx context.Context) {
 	}
 }
 
-// poke requests a write of the file.
-func (s *Cache) poke() {
-	s.changed.Notify()
-}
-
 // encode returns the known Services as a list, ordered by name.
 func (s *Cache) encode() []byte {
 	list := v1.ServiceList{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "ServiceList"}}

@@ -99,7 +99,7 @@ func (st *store) Update(object any) error {
 		st.mu.Lock()
 		defer st.mu.Unlock()
 		put(st.mu.all, stripped(s))
-		st.poke()
+		st.changed.Notify()
 	}
 	return nil
 }
@@ -109,7 +109,7 @@ func (st *store) Delete(object any) error {
 		st.mu.Lock()
 		defer st.mu.Unlock()
 		drop(st.mu.all, s)
-		st.poke()
+		st.changed.Notify()
 	}
 	return nil
 }
@@ -125,7 +125,7 @@ func (st *store) Replace(list []any, _ string) error {
 	st.mu.Lock()
 	st.mu.all = all
 	st.mu.Unlock()
-	st.poke()
+	st.changed.Notify()
 	st.settle()
 	return nil
 }

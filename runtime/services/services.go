@@ -180,7 +180,7 @@ const (
 // failure.
 func (s *Cache) heard(err error) {
 	if apierrors.IsForbidden(err) {
-		s.poke()
+		s.changed.Notify()
 		s.settle() // pods start without variables
 	} else if err != nil && s.remembered {
 		s.settle() // pods start with the Services of the file

@@ -121,7 +121,7 @@ func (o *Objects) use(uid types.UID, want map[objects.Ref]bool) {
 	for ref := range want {
 		if !have[ref] {
 			o.hold(ref, now)
-			o.wake()
+			o.kick.Notify()
 		}
 	}
 	for ref := range have {
@@ -163,16 +163,11 @@ func (o *Objects) release(ref objects.Ref) {
 	delete(o.mu.entries, ref)
 	o.mu.queue.remove(e)
 	o.mu.report.over(ref)
-	o.wake()
+	o.kick.Notify()
 	close(e.dropped)
 	if e.cancel != nil {
 		e.cancel()
 	}
-}
-
-// wake makes Run dispatch again.
-func (o *Objects) wake() {
-	o.kick.Notify()
 }
 
 // ConfigMap returns an object; do not write to it. An object used by a registered pod comes from

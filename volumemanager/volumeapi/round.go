@@ -83,7 +83,7 @@ func (o *Objects) opened(ctx context.Context, e *entry, a asked) (follow, news b
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.mu.opening--
-	o.wake()
+	o.kick.Notify()
 	if ctx.Err() != nil {
 		return false, false
 	}
@@ -113,7 +113,7 @@ func (o *Objects) opened(ctx context.Context, e *entry, a asked) (follow, news b
 func (o *Objects) well(e *entry) {
 	e.problem, e.failures = nil, 0
 	o.mu.report.over(e.ref)
-	o.wake()
+	o.kick.Notify()
 }
 
 // settle ends the requests for an immutable object. The lock is held.
@@ -227,5 +227,5 @@ func (o *Objects) ended(ctx context.Context, e *entry, s *stream, why *Error) {
 		o.mu.queue.put(e, now.Add(time.Duration(o.options.Random()*float64(spread))))
 		o.well(e)
 	}
-	o.wake()
+	o.kick.Notify()
 }

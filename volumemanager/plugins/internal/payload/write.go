@@ -230,14 +230,8 @@ func (w *writer) writeFile(version folder, at string) error {
 	return errors.Join(err, out.Close())
 }
 
-// commit makes a version the current version.
+// commit makes a version the current version. A present link is replaced by renaming a temporary link.
 func (w *writer) commit(version string) error {
-	return w.point(version)
-}
-
-// point makes the link to the current version. A present link is replaced by renaming a temporary
-// link.
-func (w *writer) point(version string) error {
 	if !w.isPresent(dataLink) {
 		err := w.symlink(version, dataLink)
 		if err == nil {
