@@ -18,6 +18,7 @@ import (
 	"github.com/keelson-dev/keelson/internal/tree"
 	"github.com/keelson-dev/keelson/volumemanager"
 	"github.com/keelson-dev/keelson/volumemanager/plugins/internal/ownership"
+	"github.com/keelson-dev/keelson/volumemanager/plugins/internal/volumedir"
 )
 
 // targetName is the driver's mount point in a volume's folder, beside vol_data.json.
@@ -31,19 +32,13 @@ func isFinal(err error) bool {
 // republishing.
 func (p *Plugin) SetUp(ctx context.Context, m volumemanager.Mount) (volumemanager.Mounted, error) {
 	out, err := p.publish(ctx, m, m.Dir(), filepath.Join(m.Dir(), targetName))
-	if err != nil {
-		return volumemanager.Mounted{}, named(m.Spec.InnerName(), err)
-	}
-	return out, nil
+	return out, volumedir.Named(m.Spec.InnerName(), err)
 }
 
 // MapBlock makes the driver publish the device.
 func (p *Plugin) MapBlock(ctx context.Context, m volumemanager.Mount) (volumemanager.Mounted, error) {
 	out, err := p.publish(ctx, m, m.StateDir(), m.BlockPath())
-	if err != nil {
-		return volumemanager.Mounted{}, named(m.Spec.InnerName(), err)
-	}
-	return out, nil
+	return out, volumedir.Named(m.Spec.InnerName(), err)
 }
 
 // publish writes the data for undoing the publishing, makes the driver publish at target, and
@@ -241,10 +236,7 @@ func (p *Plugin) TearDown(ctx context.Context, u volumemanager.Unmount) error {
 	if err == nil {
 		err = removeDir(u.Root, u.Dir(), targetName)
 	}
-	if err != nil {
-		return named(u.Inner, err)
-	}
-	return nil
+	return volumedir.Named(u.Inner, err)
 }
 
 // UnmapBlock makes the driver unpublish the device.
@@ -256,10 +248,7 @@ func (p *Plugin) UnmapBlock(ctx context.Context, u volumemanager.Unmount) error 
 	if err == nil {
 		err = errors.Join(removeTarget(u.BlockPath()), removeData(u.StateDir()))
 	}
-	if err != nil {
-		return named(u.Inner, err)
-	}
-	return nil
+	return volumedir.Named(u.Inner, err)
 }
 
 // unpublish calls the driver if the driver may have published the volume.

@@ -16,18 +16,14 @@ import (
 
 	"github.com/keelson-dev/keelson/internal/tree"
 	"github.com/keelson-dev/keelson/volumemanager"
+	"github.com/keelson-dev/keelson/volumemanager/plugins/internal/volumedir"
 )
 
 const newDirMode = 0o750
 
-func named(name string, err error) error { return fmt.Errorf("volume %q: %w", name, err) }
-
 // MountDevice makes the driver stage the volume, if the driver supports staging.
 func (p *Plugin) MountDevice(ctx context.Context, d volumemanager.Device) error {
-	if err := p.mountDevice(ctx, d); err != nil {
-		return named(d.Spec.InnerName(), err)
-	}
-	return nil
+	return volumedir.Named(d.Spec.InnerName(), p.mountDevice(ctx, d))
 }
 
 func (p *Plugin) mountDevice(ctx context.Context, d volumemanager.Device) error {
@@ -81,10 +77,7 @@ func (p *Plugin) mountDevice(ctx context.Context, d volumemanager.Device) error 
 // UnmountDevice makes the driver unstage the volume. It refuses while a pod still has the staged
 // volume mounted.
 func (p *Plugin) UnmountDevice(ctx context.Context, d volumemanager.Device) error {
-	if err := p.unmountDevice(ctx, d); err != nil {
-		return named(d.Spec.InnerName(), err)
-	}
-	return nil
+	return volumedir.Named(d.Spec.InnerName(), p.unmountDevice(ctx, d))
 }
 
 func (p *Plugin) unmountDevice(ctx context.Context, d volumemanager.Device) error {
@@ -195,7 +188,7 @@ func (p *Plugin) Expand(ctx context.Context, e volumemanager.Expansion) error {
 	}
 	n, ctx, err := p.connect(ctx, v.driver)
 	if err != nil {
-		return named(e.Spec.InnerName(), err)
+		return volumedir.Named(e.Spec.InnerName(), err)
 	}
 	defer n.close()
 	if !n.can.expand {
@@ -216,5 +209,5 @@ func (p *Plugin) Expand(ctx context.Context, e volumemanager.Expansion) error {
 	if status.Code(err) == codes.FailedPrecondition {
 		judged = volumemanager.Terminal(judged)
 	}
-	return named(e.Spec.InnerName(), judged)
+	return volumedir.Named(e.Spec.InnerName(), judged)
 }

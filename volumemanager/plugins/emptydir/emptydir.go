@@ -69,10 +69,8 @@ func (*Plugin) Supports(s volumemanager.Spec) bool {
 
 // SetUp creates and mounts the folder. A complete folder is left unchanged.
 func (p *Plugin) SetUp(ctx context.Context, m volumemanager.Mount) (volumemanager.Mounted, error) {
-	if err := p.setUp(ctx, m); err != nil {
-		return volumemanager.Mounted{}, fmt.Errorf("volume %q: %w", m.Spec.InnerName(), err)
-	}
-	return volumemanager.Mounted{Path: m.Dir(), Managed: true, SELinuxRelabel: true}, nil
+	mounted := volumemanager.Mounted{Path: m.Dir(), Managed: true, SELinuxRelabel: true}
+	return mounted, volumedir.Named(m.Spec.InnerName(), p.setUp(ctx, m))
 }
 
 func (p *Plugin) setUp(ctx context.Context, m volumemanager.Mount) error {
@@ -176,10 +174,7 @@ func modeOf(want *v1.EmptyDirVolumeSource) fs.FileMode {
 
 // TearDown removes the folder with its content.
 func (p *Plugin) TearDown(ctx context.Context, u volumemanager.Unmount) error {
-	if err := p.tearDown(ctx, u); err != nil {
-		return fmt.Errorf("volume %q: %w", u.Inner, err)
-	}
-	return nil
+	return volumedir.Named(u.Inner, p.tearDown(ctx, u))
 }
 
 func (p *Plugin) tearDown(ctx context.Context, u volumemanager.Unmount) error {

@@ -12,15 +12,13 @@ import (
 
 	"github.com/keelson-dev/keelson/internal/tree"
 	"github.com/keelson-dev/keelson/volumemanager"
+	"github.com/keelson-dev/keelson/volumemanager/plugins/internal/volumedir"
 )
 
 // MapBlock creates a link to the device.
 func (p *Plugin) MapBlock(_ context.Context, m volumemanager.Mount) (volumemanager.Mounted, error) {
 	out, err := mapBlock(m)
-	if err != nil {
-		return volumemanager.Mounted{}, named(m.Spec, err)
-	}
-	return out, nil
+	return out, volumedir.Named(m.Spec.InnerName(), err)
 }
 
 func mapBlock(m volumemanager.Mount) (volumemanager.Mounted, error) {
@@ -66,8 +64,8 @@ func (p *Plugin) UnmapBlock(_ context.Context, u volumemanager.Unmount) error {
 	if err == nil {
 		err = os.Remove(u.BlockPath())
 	}
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return fmt.Errorf("volume %q: %w", u.Inner, tree.Cause(err))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
 	}
-	return nil
+	return volumedir.Named(u.Inner, tree.Cause(err))
 }

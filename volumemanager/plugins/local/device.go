@@ -15,6 +15,7 @@ import (
 
 	"github.com/keelson-dev/keelson/internal/tree"
 	"github.com/keelson-dev/keelson/volumemanager"
+	"github.com/keelson-dev/keelson/volumemanager/plugins/internal/volumedir"
 	"github.com/keelson-dev/keelson/volumemanager/plugins/mount"
 )
 
@@ -33,10 +34,7 @@ func (*Plugin) DeviceDir(root string, s volumemanager.Spec) (string, error) {
 
 // MountDevice mounts the volume if it is a block device. A device of zeros is formatted before.
 func (p *Plugin) MountDevice(ctx context.Context, d volumemanager.Device) error {
-	if err := p.mountDevice(ctx, d); err != nil {
-		return named(d.Spec, err)
-	}
-	return nil
+	return volumedir.Named(d.Spec.InnerName(), p.mountDevice(ctx, d))
 }
 
 func (p *Plugin) mountDevice(ctx context.Context, d volumemanager.Device) error {
@@ -98,10 +96,7 @@ func (p *Plugin) format(ctx context.Context, device, fsType string) error {
 // UnmountDevice unmounts the volume and removes the folder. It refuses while a pod still has the
 // volume mounted.
 func (p *Plugin) UnmountDevice(ctx context.Context, d volumemanager.Device) error {
-	if err := p.unmountDevice(ctx, d); err != nil {
-		return named(d.Spec, err)
-	}
-	return nil
+	return volumedir.Named(d.Spec.InnerName(), p.unmountDevice(ctx, d))
 }
 
 func (p *Plugin) unmountDevice(ctx context.Context, d volumemanager.Device) error {
@@ -146,7 +141,7 @@ func (p *Plugin) unreferenced(of mount.Info) error {
 func (p *Plugin) Expand(ctx context.Context, e volumemanager.Expansion) error {
 	path, err := pathOf(e.Spec)
 	if err != nil {
-		return named(e.Spec, err)
+		return volumedir.Named(e.Spec.InnerName(), err)
 	}
 	block, err := isBlockDevice(path)
 	if err != nil || !block || e.Spec.Block() {
@@ -154,7 +149,7 @@ func (p *Plugin) Expand(ctx context.Context, e volumemanager.Expansion) error {
 	}
 	have, err := probe(path)
 	if err != nil {
-		return named(e.Spec, err)
+		return volumedir.Named(e.Spec.InnerName(), err)
 	}
 	var out []byte
 	switch have {
@@ -163,10 +158,10 @@ func (p *Plugin) Expand(ctx context.Context, e volumemanager.Expansion) error {
 	case "xfs":
 		out, err = p.run(ctx, "xfs_growfs", e.Dir)
 	default:
-		return named(e.Spec, volumemanager.Terminal(fmt.Errorf("device %s: do not know how to grow %s", path, have)))
+		return volumedir.Named(e.Spec.InnerName(), volumemanager.Terminal(fmt.Errorf("device %s: do not know how to grow %s", path, have)))
 	}
 	if err != nil {
-		return named(e.Spec, fmt.Errorf("grow device %s: %w: %s", path, err, lastLine(out)))
+		return volumedir.Named(e.Spec.InnerName(), fmt.Errorf("grow device %s: %w: %s", path, err, lastLine(out)))
 	}
 	return nil
 }

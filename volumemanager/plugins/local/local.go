@@ -75,22 +75,15 @@ func pathOf(s volumemanager.Spec) (string, error) {
 	return filepath.Clean(p), nil
 }
 
-func named(s volumemanager.Spec, err error) error {
-	return fmt.Errorf("volume %q: %w", s.InnerName(), err)
-}
-
 // SetUp binds the folder, or the mounted device, to the pod's folder.
 func (p *Plugin) SetUp(ctx context.Context, m volumemanager.Mount) (volumemanager.Mounted, error) {
 	back, err := p.turns.Lock(ctx, m.Spec.InnerName())
 	if err != nil {
-		return volumemanager.Mounted{}, named(m.Spec, volumemanager.Transient(err))
+		return volumemanager.Mounted{}, volumedir.Named(m.Spec.InnerName(), volumemanager.Transient(err))
 	}
 	defer back()
 	mounted, err := p.setUp(ctx, m)
-	if err != nil {
-		return volumemanager.Mounted{}, named(m.Spec, err)
-	}
-	return mounted, nil
+	return mounted, volumedir.Named(m.Spec.InnerName(), err)
 }
 
 func (p *Plugin) setUp(ctx context.Context, m volumemanager.Mount) (volumemanager.Mounted, error) {
@@ -214,10 +207,7 @@ func (p *Plugin) TearDown(ctx context.Context, u volumemanager.Unmount) error {
 	if err == nil {
 		err = volumedir.RemoveEmpty(u.Place)
 	}
-	if err != nil {
-		return fmt.Errorf("volume %q: %w", u.Inner, err)
-	}
-	return nil
+	return volumedir.Named(u.Inner, err)
 }
 
 // isBlockDevice reports whether path is a block device.

@@ -9,6 +9,7 @@ import (
 
 	"github.com/keelson-dev/keelson/volumemanager"
 	"github.com/keelson-dev/keelson/volumemanager/plugins/internal/payload"
+	"github.com/keelson-dev/keelson/volumemanager/plugins/internal/volumedir"
 )
 
 // Plugin implements volumemanager.Plugin and Refresher for volumes of files from an object. Plugins
@@ -42,7 +43,7 @@ func (*Plugin) NeedsRefresh(volumemanager.Spec) bool { return true }
 func (p *Plugin) SetUp(ctx context.Context, m volumemanager.Mount) (volumemanager.Mounted, error) {
 	files, err := p.files(ctx, m)
 	if err != nil {
-		return volumemanager.Mounted{}, NameVolume(m, err)
+		return volumemanager.Mounted{}, volumedir.Named(m.Spec.InnerName(), err)
 	}
 	return p.volumes.SetUp(ctx, m, files)
 }

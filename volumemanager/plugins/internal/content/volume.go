@@ -42,15 +42,8 @@ type Volumes struct {
 // SetUp replaces the content of the volume by p. After an error, a volume in use keeps its folder
 // and its last good content.
 func (v Volumes) SetUp(ctx context.Context, m volumemanager.Mount, p payload.Payload) (volumemanager.Mounted, error) {
-	if err := v.setUp(ctx, m, p); err != nil {
-		return volumemanager.Mounted{}, NameVolume(m, err)
-	}
-	return volumemanager.Mounted{Path: m.Dir(), ReadOnly: true, Managed: true, SELinuxRelabel: true}, nil
-}
-
-// NameVolume adds the name of the volume to an error, and keeps its class.
-func NameVolume(m volumemanager.Mount, err error) error {
-	return fmt.Errorf("volume %q: %w", m.Spec.InnerName(), err)
+	mounted := volumemanager.Mounted{Path: m.Dir(), ReadOnly: true, Managed: true, SELinuxRelabel: true}
+	return mounted, volumedir.Named(m.Spec.InnerName(), v.setUp(ctx, m, p))
 }
 
 func (v Volumes) setUp(ctx context.Context, m volumemanager.Mount, p payload.Payload) error {
@@ -156,8 +149,5 @@ func (v Volumes) TearDown(ctx context.Context, u volumemanager.Unmount) error {
 	if err == nil {
 		err = volumedir.Remove(u.Place)
 	}
-	if err != nil {
-		return fmt.Errorf("volume %q: %w", u.Inner, err)
-	}
-	return nil
+	return volumedir.Named(u.Inner, err)
 }

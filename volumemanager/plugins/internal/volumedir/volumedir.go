@@ -25,6 +25,14 @@ const parentMode = 0o750
 // ErrForeignMount reports a mount at a volume's folder that its plugin does not make.
 var ErrForeignMount = errors.New("something else is mounted there")
 
+// Named adds the name of the volume to an error, and keeps its class.
+func Named(volume string, err error) error {
+	if err == nil {
+		return nil
+	}
+	return fmt.Errorf("volume %q: %w", volume, err)
+}
+
 // Make opens the folder of a volume, and creates the folder with its parents if necessary. A new
 // folder gets the mode, subject to umask.
 func Make(p volumemanager.Place, mode fs.FileMode) (dir *os.Root, made bool, err error) {
