@@ -13,6 +13,7 @@ import (
 	"path/filepath"
 	goruntime "runtime"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -320,15 +321,18 @@ func TestEndOfANetwork(t *testing.T) {
 			n.says(pod, 0, "serves 80")
 			told := make(chan types.UID)
 			ctx, cancel := context.WithCancel(t.Context())
+			var watch sync.WaitGroup
+			defer watch.Wait()
 			defer cancel()
-			go func() {
+			watch.Go(func() {
 				for uid, err := range n.rt.Watch(ctx) {
-					if err != nil {
-						return
+					assert.NoError(t, err)
+					select {
+					case told <- uid:
+					case <-ctx.Done():
 					}
-					told <- uid
 				}
-			}()
+			})
 			require.Equal(t, pod.UID, <-told)
 			require.True(t, n.ready(pod))
 			pid := victim(sandbox, n.network(sandbox))
