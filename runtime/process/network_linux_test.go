@@ -27,6 +27,7 @@ import (
 	"github.com/keelson-dev/keelson/runtime"
 	"github.com/keelson-dev/keelson/runtime/internal/proc"
 	"github.com/keelson-dev/keelson/runtime/process"
+	"github.com/keelson-dev/keelson/runtime/process/internal/pasta"
 	"github.com/keelson-dev/keelson/runtime/process/internal/record"
 )
 
@@ -78,7 +79,7 @@ func useNetwork() {
 		fmt.Println("done")
 	}
 	if os.Getenv(serveEnv)+os.Getenv(reachEnv) != "" {
-		select {}
+		time.Sleep(time.Hour)
 	}
 }
 
@@ -304,6 +305,14 @@ func TestExecIsInTheNetwork(t *testing.T) {
 	own, _ := os.Readlink("/proc/self/ns/net")
 	assert.NotEqual(t, own, lines[0])
 	assert.Equal(t, fmt.Sprint("localhost:80 port 80 user ", os.Getuid()), lines[1])
+
+	// TestNetworksOfAnotherUser has a name server on the loopback.
+	out, _, _, err = n.rt.Exec(t.Context(), st.Containers[0].ID, []string{"/bin/cat", "/etc/resolv.conf"})
+	require.NoError(t, err)
+	raw, err := os.ReadFile("/etc/resolv.conf")
+	require.NoError(t, err)
+	text, _ := pasta.ResolvConf(string(raw))
+	assert.Equal(t, text, string(out))
 }
 
 // TestEndOfANetwork kills each process of a network. The sandbox is not ready any more, Watch tells its pod, and
@@ -462,6 +471,8 @@ func TestNetworksOfAnotherUser(t *testing.T) {
 	tun := filepath.Join(dir, "tun")
 	require.NoError(t, unix.Mknod(tun, unix.S_IFCHR, int(unix.Mkdev(10, 200))))
 	require.NoError(t, os.Chmod(tun, 0o666))
+	resolv := filepath.Join(dir, "resolv.conf")
+	require.NoError(t, os.WriteFile(resolv, []byte("search example\nnameserver 127.0.0.53\n"), 0o644))
 	cmd := exec.CommandContext(t.Context(), program, "-test.v", "-test.run",
 		"^(TestPodsHaveNetworks|TestExecIsInTheNetwork|TestEndOfANetwork|TestNetworkThatCannotStart|TestLeftNetworks|TestKilledDuringTheStart|TestConformanceNetworked)$")
 	cmd.Dir = dir
@@ -473,7 +484,8 @@ func TestNetworksOfAnotherUser(t *testing.T) {
 		goruntime.LockOSThread()
 		err := unix.Unshare(unix.CLONE_NEWNS)
 		if err == nil {
-			err = errors.Join(unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, ""), unix.Mount(tun, "/dev/net/tun", "", unix.MS_BIND, ""))
+			err = errors.Join(unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, ""), unix.Mount(tun, "/dev/net/tun", "", unix.MS_BIND, ""),
+				unix.Mount(resolv, "/etc/resolv.conf", "", unix.MS_BIND, ""))
 		}
 		if err == nil {
 			out, err = cmd.CombinedOutput()
