@@ -15,3 +15,6 @@ func attackFromInside() {}
 
 // climb is for Linux.
 func climb() {}
+
+// useNetwork is for Linux.
+func useNetwork() {}
