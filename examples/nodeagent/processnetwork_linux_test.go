@@ -53,7 +53,7 @@ func TestPodNetworks(t *testing.T) {
 	}
 	require.NoError(t, tun.Close())
 	s := newStation(t, backends["process"])
-	s.backend.flags = func(*testing.T) []string { return []string{"--pod-network=pasta", "--keep-pods"} }
+	s.backend.flags = func(*testing.T) []string { return []string{"--pod-network=pasta"} }
 	ports := map[string]int{"one": testport.Free(t), "two": testport.Free(t)}
 	answers := func() {
 		t.Helper()

@@ -114,7 +114,7 @@
 //	    sandbox.json                 pod, host network, boot ID
 //	    stopped.json                 exists if the sandbox was stopped
 //	    network.json                 the keeper of the network, and its child in the namespace
-//	    pasta.pid, pasta.log         of pasta; resolv.conf if the host's file is of no use
+//	    pasta.pid                    of pasta; resolv.conf if the host's file is of no use
 //	    <name>-<restart>-<salt>/
 //	        spec.json                command, environment, facts for statuses; a copy of sandbox.json
 //	        pid.json                 boot ID; PID and start time of shim and main process;

@@ -20,7 +20,7 @@ import (
 )
 
 // newIsolated returns a backend whose containers have namespaces.
-func newIsolated(t *testing.T) *env {
+func newIsolated(t testing.TB) *env {
 	e := newEnv(t)
 	rt, err := process.New(process.Options{Root: e.root, Confine: true})
 	if err != nil {

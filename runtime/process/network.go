@@ -49,7 +49,7 @@ func (r *Runtime) openNetwork(ctx context.Context, key sandboxKey, pod *v1.Pod) 
 			return err
 		}
 	}
-	keeper, inside, err := r.keepNetwork(s, append([]string{r.pasta}, pasta.Args(pod, r.hostIPs, resolve)...))
+	keeper, inside, err := r.keepNetwork(ctx, s, append([]string{r.pasta}, pasta.Args(pod, r.hostIPs, resolve)...))
 	if err != nil {
 		return fmt.Errorf("pod network: %w", err)
 	}
@@ -60,8 +60,9 @@ func (r *Runtime) openNetwork(ctx context.Context, key sandboxKey, pod *v1.Pod) 
 	return nil
 }
 
-// keepNetwork starts the process that keeps the network of a sandbox, and returns when the network is ready.
-func (r *Runtime) keepNetwork(s *sandbox, command []string) (keeper, inside proc.Ref, err error) {
+// keepNetwork starts the process that keeps the network of a sandbox, and returns when the network is ready,
+// or when ctx has ended.
+func (r *Runtime) keepNetwork(ctx context.Context, s *sandbox, command []string) (keeper, inside proc.Ref, err error) {
 	program, err := r.shimProgram()
 	if err != nil {
 		return keeper, inside, err
@@ -89,7 +90,11 @@ func (r *Runtime) keepNetwork(s *sandbox, command []string) (keeper, inside proc
 	if err != nil {
 		return keeper, inside, fmt.Errorf("start the shim: %w", err)
 	}
+	stop := context.AfterFunc(ctx, func() { _ = p.Kill() }) // which kills the other processes
 	pid, err := listen(hear)
+	if !stop() && err != nil {
+		err = context.Cause(ctx)
+	}
 	var about [2]proc.Info
 	if err == nil {
 		about[0], err = proc.Lookup(p.Pid)

@@ -41,7 +41,7 @@ type networkEnv struct {
 	test runtime.Mount // a folder with the test binary
 }
 
-func newNetworked(t *testing.T) *networkEnv {
+func newNetworked(t testing.TB) *networkEnv {
 	path, err := exec.LookPath("pasta")
 	if err != nil {
 		t.Skip(err)
@@ -369,13 +369,6 @@ func TestKilledDuringTheStart(t *testing.T) {
 	assert.Empty(t, n.alive())
 }
 
-func TestPastaOptions(t *testing.T) {
-	_, err := process.New(process.Options{Root: t.TempDir(), Pasta: "pasta"})
-	assert.ErrorContains(t, err, `Options.Pasta: "pasta" is not absolute`)
-	_, err = process.New(process.Options{Root: t.TempDir(), Pasta: "/usr/bin/pasta"})
-	assert.ErrorContains(t, err, "Options.Pasta: needs Options.Confine and namespaces")
-}
-
 // TestConformanceNetworked runs the suite with a network for each pod. As root the suite runs as another user,
 // see TestNetworksOfAnotherUser.
 func TestConformanceNetworked(t *testing.T) {
@@ -442,6 +435,29 @@ func BenchmarkNetwork(b *testing.B) {
 			e.rt = e.open(opts)
 			for b.Loop() {
 				require.NoError(b, e.rt.RemoveSandbox(b.Context(), e.sandbox(e.pod("true"))))
+			}
+		})
+	}
+}
+
+// BenchmarkDialPod connects with a server in a pod's network, and with one on the host.
+func BenchmarkDialPod(b *testing.B) {
+	n := newNetworked(b)
+	pod := n.pod("")
+	n.start(pod, []string{serveEnv + "=80"})
+	n.says(pod, 0, "serves 80")
+	host, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(b, err)
+	defer host.Close()
+	for name, dial := range map[string]func() (net.Conn, error){
+		"host": func() (net.Conn, error) { return net.Dial("tcp", host.Addr().String()) },
+		"pod":  func() (net.Conn, error) { return n.rt.DialPod(b.Context(), pod.UID, "tcp", "192.0.2.77:80") },
+	} {
+		b.Run(name, func(b *testing.B) {
+			for b.Loop() {
+				c, err := dial()
+				require.NoError(b, err)
+				require.NoError(b, c.Close())
 			}
 		})
 	}

@@ -38,7 +38,7 @@ func Main() {
 	// the container must not end before the container.
 	goruntime.LockOSThread()
 	if err := do(); err != nil {
-		// Stderr is a file in the container's folder, or in that of the sandbox.
+		// Stderr is a file in the container's folder; the keeper of a network has none.
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
 	}

@@ -20,11 +20,8 @@ import (
 	"github.com/keelson-dev/keelson/runtime/process/internal/stage"
 )
 
-// The file that pasta writes when the network is ready, and the file with pasta's errors.
-const (
-	pastaFile = "pasta.pid"
-	pastaLog  = "pasta.log"
-)
+// pastaFile is the file that pasta writes when the network is ready.
+const pastaFile = "pasta.pid"
 
 // pastaTime bounds the wait for pasta, which needs some hundredths of a second.
 const pastaTime = 20 * time.Second
@@ -35,6 +32,7 @@ type keeper struct {
 	asked  chan os.Signal
 	inside int // PID
 	pasta  *os.Process
+	said   [2]int // a pipe with pasta's errors
 }
 
 // keepNetwork keeps a pod's network until the agent asks for the end, or until one of its processes has ended.
@@ -75,11 +73,13 @@ func (k *keeper) start(ownUser bool, command []string) (err error) {
 		return err
 	}
 	defer null.Close()
-	said, err := os.OpenFile(pastaLog, os.O_RDWR|os.O_CREATE|os.O_TRUNC, 0o600)
-	if err != nil {
+	// Nothing reads the pipe after the start. What does not fit into the pipe is lost, because pasta's end does not
+	// block: a pod can make pasta write errors without end.
+	if err := unix.Pipe2(k.said[:], unix.O_CLOEXEC|unix.O_NONBLOCK); err != nil {
 		return err
 	}
-	defer said.Close()
+	says := os.NewFile(uintptr(k.said[1]), "errors of pasta")
+	defer says.Close()
 	args := append(command, "--pid", filepath.Join(dir, pastaFile))
 	if ownUser {
 		args = append(args, strconv.Itoa(k.inside))
@@ -87,7 +87,7 @@ func (k *keeper) start(ownUser bool, command []string) (err error) {
 		args = append(args, "--runas", "0:0", "--netns", fmt.Sprintf("/proc/%d/ns/net", k.inside))
 	}
 	k.pasta, err = os.StartProcess(command[0], args, &os.ProcAttr{
-		Dir: "/", Env: []string{}, Files: []*os.File{null, null, said},
+		Dir: "/", Env: []string{}, Files: []*os.File{null, null, says},
 		Sys: &syscall.SysProcAttr{Setsid: true, Pdeathsig: unix.SIGKILL},
 	})
 	if err != nil {
@@ -102,7 +102,7 @@ func (k *keeper) start(ownUser bool, command []string) (err error) {
 			return nil
 		}
 		if !k.lives() {
-			return fmt.Errorf("pasta: %s", lastLine(pastaLog))
+			return fmt.Errorf("pasta: %s", k.lastLine())
 		}
 		select {
 		case <-again.C:
@@ -115,10 +115,11 @@ func (k *keeper) start(ownUser bool, command []string) (err error) {
 }
 
 // lastLine returns the last line that pasta has written about its own work.
-func lastLine(name string) string {
-	raw, _ := os.ReadFile(name)
+func (k *keeper) lastLine() string {
+	raw := make([]byte, 64<<10)
+	n, _ := unix.Read(k.said[0], raw)
 	last := "ended at once"
-	for line := range strings.Lines(string(raw)) {
+	for line := range strings.Lines(string(raw[:max(n, 0)])) {
 		if line = strings.TrimSpace(line); line != "" && !strings.HasSuffix(line, "bytes to syslog") {
 			last = record.Clip(line, 200)
 		}
