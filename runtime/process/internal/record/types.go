@@ -212,7 +212,8 @@ type Root struct {
 func (r *Root) Resolve(file string) {
 	const at = "/etc/resolv.conf"
 	r.Mounts = slices.DeleteFunc(r.Mounts, func(b Bind) bool { return b.To == at && b.From == at })
-	i := slices.IndexFunc(r.Mounts, func(b Bind) bool { return b.To == "/etc" }) // before the pod's own mounts
+	// Behind the folder of the system, and before the pod's own mounts, which may cover the file.
+	i := slices.IndexFunc(r.Mounts, func(b Bind) bool { return b.From == "/etc" && b.To == "/etc" })
 	r.Mounts = slices.Insert(r.Mounts, i+1, Bind{From: file, To: at, File: true, ReadOnly: true})
 }
 
