@@ -122,13 +122,13 @@ func WatchesAll(rt Runtime) bool {
 	return ok && w.WatchesAll()
 }
 
-// restFactor is the factor by which Unprompted lengthens an interval for a CompleteWatcher.
-const restFactor = 10
+// completeFactor is the factor by which Unprompted lengthens an interval for a CompleteWatcher.
+const completeFactor = 10
 
-// Rester is an optional ability of a CompleteWatcher that cannot lose a hint, such as a simulation.
-type Rester interface {
-	// RestFactor replaces the factor ten of Unprompted.
-	RestFactor() time.Duration
+// LosslessWatcher is an optional ability of a CompleteWatcher that cannot lose a hint, such as a simulation.
+type LosslessWatcher interface {
+	// LosslessFactor replaces the factor ten of Unprompted.
+	LosslessFactor() time.Duration
 }
 
 // Unprompted returns the time between two looks at the runtime without a hint: ten times the
@@ -138,10 +138,10 @@ func Unprompted(rt Runtime, interval time.Duration) time.Duration {
 	if !WatchesAll(rt) {
 		return interval
 	}
-	if r, ok := rt.(Rester); ok {
-		return r.RestFactor() * interval
+	if l, ok := rt.(LosslessWatcher); ok {
+		return l.LosslessFactor() * interval
 	}
-	return restFactor * interval
+	return completeFactor * interval
 }
 
 // Checker is an optional ability of a Runtime, a Generator and a HookRunner: to refuse a pod before

@@ -40,10 +40,10 @@ func TestUnprompted(t *testing.T) {
 	assert.Equal(t, time.Minute, Unprompted(resting{}, time.Minute), "a runtime without the guarantee")
 }
 
-// resting is a Rester.
+// resting is a LosslessWatcher.
 type resting struct{ watching }
 
-func (resting) RestFactor() time.Duration { return 7 }
+func (resting) LosslessFactor() time.Duration { return 7 }
 
 // A node may have nothing of a resource to give.
 func TestAllocatableMayBeZero(t *testing.T) {

@@ -92,11 +92,7 @@ func (q *MemoryQoS) high(d podresources.Demand, n node) int64 {
 	if d.MemoryRequest == d.MemoryLimit || q.ThrottlingFactor == 0 {
 		return 0
 	}
-	ceiling := d.MemoryLimit
-	if ceiling == 0 {
-		ceiling = q.Allocatable
-		ceiling = cmp.Or(ceiling, n.memory)
-	}
+	ceiling := cmp.Or(d.MemoryLimit, q.Allocatable, n.memory)
 	page := int64(os.Getpagesize())
 	high := (d.MemoryRequest + int64(q.ThrottlingFactor*float64(ceiling-d.MemoryRequest))) / page * page
 	if high <= d.MemoryRequest {

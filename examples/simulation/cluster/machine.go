@@ -28,18 +28,18 @@ type machine struct {
 var (
 	_ runtime.Images          = (*machine)(nil)
 	_ runtime.CompleteWatcher = (*machine)(nil)
-	_ runtime.Rester          = (*machine)(nil)
+	_ runtime.LosslessWatcher = (*machine)(nil)
 )
 
 // WatchesAll implements runtime.CompleteWatcher: World hints at each change that no call has brought
 // about.
 func (*machine) WatchesAll() bool { return true }
 
-// restFactor lengthens the intervals of the agent that are a safety net for lost hints.
-const restFactor = 240
+// losslessFactor lengthens the intervals of the agent that are a safety net for lost hints.
+const losslessFactor = 240
 
-// RestFactor implements runtime.Rester: World loses no hint.
-func (*machine) RestFactor() time.Duration { return restFactor }
+// LosslessFactor implements runtime.LosslessWatcher: World loses no hint.
+func (*machine) LosslessFactor() time.Duration { return losslessFactor }
 
 func newMachine(n *Node) (*machine, error) {
 	rt, err := fake.New(fake.Options{World: n.World})
