@@ -21,11 +21,10 @@ import (
 )
 
 const (
-	// renewInterval is the time between two renewals of a lease, 1.5 times that of the kubelet. Renewals are a
-	// large part of the costs of idle nodes, and a control plane misses a node after 40 or 50 s.
-	renewInterval = 15 * time.Second
+	// renewInterval is the time between two renewals of a lease, as with the kubelet.
+	renewInterval = 10 * time.Second
 	// reportEvery is the number of renewals for each report of the node's status.
-	reportEvery = 4
+	reportEvery = 6
 	// registerAgain is the pause before nodes that could not be registered are tried again.
 	registerAgain = time.Second
 	// registrars is the number of nodes that are registered or renewed at the same time.
