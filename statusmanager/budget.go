@@ -11,8 +11,8 @@ import (
 // budgetBurst is the number of requests a pod may make at once before the interval applies.
 const budgetBurst = bucket.Burst
 
-// budget bounds the requests for one pod, whatever the API server answers. budget is pure: the
-// caller passes now.
+// budget bounds the requests for one pod, whatever the API server answers. The interval is
+// MaxBackoff. budget is pure: the caller passes now.
 //
 // Two limits hold together:
 //   - Charged requests take from a bucket of budgetBurst, which regains one request per interval.
@@ -55,12 +55,12 @@ func (b *budget) began(now time.Time) {
 func (b *budget) tries() int { return budgetBurst - b.quick }
 
 // charge takes a request out of the bucket.
-func (b *budget) charge(now time.Time, interval time.Duration) { b.bucket.Charge(now, interval) }
+func (b *budget) charge(now time.Time) { b.bucket.Charge(now, MaxBackoff) }
 
 // due is when the next request may begin.
-func (b *budget) due(interval time.Duration) time.Time {
-	due := b.bucket.Due(interval)
-	if spaced := b.last.Add(interval); b.quick == 0 && spaced.After(due) {
+func (b *budget) due() time.Time {
+	due := b.bucket.Due(MaxBackoff)
+	if spaced := b.last.Add(MaxBackoff); b.quick == 0 && spaced.After(due) {
 		due = spaced
 	}
 	return due

@@ -13,25 +13,25 @@ import (
 
 func TestBudgetWithoutNews(t *testing.T) {
 	b := budget{}
-	assert.False(t, b.due(10*time.Second).After(dawn), "the first request does not wait")
+	assert.False(t, b.due().After(dawn), "the first request does not wait")
 	b.began(dawn)
-	assert.Equal(t, dawn.Add(10*time.Second), b.due(10*time.Second), "even if it was not charged")
+	assert.Equal(t, dawn.Add(10*time.Second), b.due(), "even if it was not charged")
 	b.news()
-	assert.False(t, b.due(10*time.Second).After(dawn), "news do not wait")
+	assert.False(t, b.due().After(dawn), "news do not wait")
 	b.told()
-	assert.Equal(t, dawn.Add(10*time.Second), b.due(10*time.Second))
+	assert.Equal(t, dawn.Add(10*time.Second), b.due())
 }
 
 func TestBudgetOfAnEnd(t *testing.T) {
 	b := budget{}
 	for range 2 * budgetBurst {
 		b.began(dawn)
-		b.charge(dawn, 10*time.Second)
+		b.charge(dawn)
 	}
 	assert.Equal(t, budgetBurst, b.tries())
-	assert.Equal(t, dawn.Add(60*time.Second), b.due(10*time.Second), "the bucket, not the interval")
+	assert.Equal(t, dawn.Add(60*time.Second), b.due(), "the bucket, not the interval")
 	b.ends()
-	assert.False(t, b.due(10*time.Second).After(dawn), "what was charged before does not count")
+	assert.False(t, b.due().After(dawn), "what was charged before does not count")
 	for tries := range 2 * budgetBurst {
 		assert.Equal(t, min(tries, budgetBurst), b.tries())
 		b.began(dawn)
@@ -43,25 +43,25 @@ func TestBudgetOfNews(t *testing.T) {
 	var at []time.Duration
 	for range 8 { // news all the time, and every request is charged
 		b.news()
-		if due := b.due(10 * time.Second); due.After(now) {
+		if due := b.due(); due.After(now) {
 			now = due
 		}
 		b.began(now)
-		b.charge(now, 10*time.Second)
+		b.charge(now)
 		at = append(at, now.Sub(dawn)/time.Second)
 	}
 	assert.Equal(t, []time.Duration{0, 0, 0, 0, 0, 10, 20, 30}, at)
 	now = now.Add(15 * time.Second)
-	assert.False(t, b.due(10*time.Second).After(now))
-	b.charge(now, 10*time.Second)
-	assert.Equal(t, now.Add(5*time.Second), b.due(10*time.Second))
+	assert.False(t, b.due().After(now))
+	b.charge(now)
+	assert.Equal(t, now.Add(5*time.Second), b.due())
 }
 
 // TestBudgetBounds: in any time T there are at most budgetBurst + T/interval charged requests, whatever the news.
 func TestBudgetBounds(t *testing.T) {
 	rng := rand.New(rand.NewPCG(3, 14))
 	for range 200 {
-		const interval = 10 * time.Second
+		const interval = MaxBackoff
 		b, now := budget{}, dawn
 		var charged []time.Time
 		for range 100 {
@@ -72,12 +72,12 @@ func TestBudgetBounds(t *testing.T) {
 			case 1:
 				b.told()
 			}
-			if b.due(interval).After(now) {
+			if b.due().After(now) {
 				continue
 			}
 			b.began(now)
 			if rng.IntN(4) > 0 {
-				b.charge(now, interval)
+				b.charge(now)
 				charged = append(charged, now)
 			}
 		}

@@ -49,11 +49,7 @@ func (m *Manager) observed(pod *v1.Pod) *entry {
 		}
 		uid = static
 	}
-	e := m.mu.entries[uid]
-	if e == nil || e.removed {
-		e = m.revive(uid, e)
-	}
-	return e
+	return m.entry(uid)
 }
 
 // sees records an object of the API server, and reports whether the object is newer. A new deletion
@@ -94,7 +90,7 @@ func (m *Manager) reconsider(e *entry) {
 		return
 	}
 	m.mu.Lock()
-	r := e.record
+	r, epoch := e.record, e.epoch
 	if e.busy {
 		e.again = true
 		m.mu.Unlock()
@@ -105,13 +101,13 @@ func (m *Manager) reconsider(e *entry) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	switch {
-	case e.removed:
+	case e.removed, e.epoch != epoch: // s is about an earlier record
 	case e.held && !s.held: // the end of the pod may be told now
 		e.budget.news()
 		m.schedule(e)
 	case err != nil || s.request != RequestNone:
 		m.schedule(e) // the next write meets the error again and reports it
-	case !e.busy:
+	default:
 		e.settle(&s, nil, time.Now())
 		e.acknowledged()
 	}
@@ -179,10 +175,7 @@ func (m *Manager) seed(pod *v1.Pod) {
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if e = m.mu.entries[pod.UID]; e == nil || e.removed {
-		e = m.revive(pod.UID, e)
-	}
-	e.sees(object)
+	m.entry(pod.UID).sees(object)
 }
 
 // ask returns the object of a pod, or of its mirror pod, from Options.Pods, or nil. No lock is
@@ -229,19 +222,25 @@ func (m *Manager) translate(uid types.UID) types.UID {
 	return uid
 }
 
-// revive returns a new entry for uid. If the earlier entry e is still busy, e is used again, so
-// that a UID never has more than one request. The lock is held.
-func (m *Manager) revive(uid types.UID, e *entry) *entry {
-	if e == nil {
+// entry returns the entry of a pod. If the pod has none, the entry is new. If the removed entry of
+// the UID is still busy, it is used again with a new record, so that a UID never has more than one
+// request. The lock is held.
+func (m *Manager) entry(uid types.UID) *entry {
+	e := m.mu.entries[uid]
+	switch {
+	case e == nil:
 		e = &entry{uid: uid}
 		e.ticket.entry, e.wait.entry = e, e
 		m.mu.entries[uid] = e
+	case e.removed:
+		e.record = record{remote: remote{doubt: true}}
+		e.removed, e.again = false, false
+		e.failures, e.notUntil, e.holdUntil, e.pace = 0, time.Time{}, time.Time{}, paceUnknown
+	default:
 		return e
 	}
-	e.record = record{remote: remote{doubt: true}}
-	e.removed, e.again = false, false
-	e.failures, e.notUntil, e.holdUntil, e.pace = 0, time.Time{}, time.Time{}, paceUnknown
-	e.epoch++
+	m.mu.epoch++
+	e.epoch = m.mu.epoch
 	return e
 }
 

@@ -86,7 +86,7 @@ func (m *Manager) admits(e *entry) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	now := time.Now()
-	if e.budget.due(MaxBackoff).After(now) {
+	if e.budget.due().After(now) {
 		return false
 	}
 	e.budget.began(now)
@@ -153,11 +153,7 @@ func (m *Manager) patiently(ctx context.Context, e *entry, s *step) (*v1.Pod, er
 	timer := time.AfterFunc(m.patience(), func() {
 		m.mu.Lock()
 		defer m.mu.Unlock()
-		switch {
-		case ctx.Err() != nil: // the request has ended
-		case m.mu.lanes.overdue(&e.ticket):
-			m.wake.Notify()
-		default:
+		if ctx.Err() == nil && !m.mu.lanes.overdue(&e.ticket) {
 			giveUp(errOverdue)
 		}
 	})
@@ -206,7 +202,7 @@ func (m *Manager) request(ctx context.Context, s *step) (*v1.Pod, error) {
 func (m *Manager) settle(e *entry, s *step, pod *v1.Pod, ev *RequestEvent, unsendable bool) (goOn bool) {
 	now := time.Now()
 	if s.request != RequestNone && e.remote.ref.UID != s.ref.UID { // another object was observed meanwhile
-		e.budget.charge(now, MaxBackoff)
+		e.budget.charge(now)
 		return false
 	}
 	v, retryAfter := judge(ev.Err)
@@ -224,7 +220,7 @@ func (m *Manager) settle(e *entry, s *step, pod *v1.Pod, ev *RequestEvent, unsen
 	case verdictGone:
 		e.lose(now)
 		e.failures, e.notUntil = 0, time.Time{}
-		e.budget.charge(now, MaxBackoff)
+		e.budget.charge(now)
 		e.budget.told()
 		e.acknowledged()
 		return false
@@ -243,7 +239,7 @@ func (m *Manager) succeed(e *entry, s *step, pod *v1.Pod, now time.Time) {
 	}
 	took := s.request == RequestPatch && len(e.remote.refused) == 0
 	if s.request != RequestNone && !(took && unheard) {
-		e.budget.charge(now, MaxBackoff)
+		e.budget.charge(now)
 	}
 	// With a held end the server does not have all news: the containers may have ended during the
 	// request.
@@ -256,7 +252,7 @@ func (m *Manager) succeed(e *entry, s *step, pod *v1.Pod, now time.Time) {
 // fail records a failed step, and reports whether a GET should follow at once. The lock is held.
 func (m *Manager) fail(e *entry, s *step, v verdict, retryAfter time.Duration, now time.Time) (goOn bool) {
 	e.failures++
-	e.budget.charge(now, MaxBackoff)
+	e.budget.charge(now)
 	wait := delay(min(e.failures, e.budget.tries()), retryAfter, m.options.Jitter) // news begin the back-off anew
 	switch v {
 	case verdictConflict:

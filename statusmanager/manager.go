@@ -46,6 +46,7 @@ type Manager struct {
 		sync.Mutex
 		life    lifecycle.Stage
 		entries map[types.UID]*entry
+		epoch   uint64 // of the newest record
 		// static are the UIDs of static pods. mirrors are the newest observed mirror pods.
 		static  map[staticKey]types.UID
 		mirrors map[staticKey]*v1.Pod
@@ -65,8 +66,8 @@ type entry struct {
 	busy, again bool
 	// removed: the entry is no longer wanted, but is still busy.
 	removed bool
-	// epoch counts the records of a UID, so that a request for an earlier record does not affect
-	// the present record.
+	// epoch is another number for each record, so that a request for an earlier record of the UID does
+	// not affect the present record.
 	epoch uint64
 	// failures counts consecutive failed requests; notUntil is the earliest time of the next try. A
 	// newer status ends the wait.
@@ -191,10 +192,7 @@ func (m *Manager) propose(uid types.UID, proposed func(*record) *proposal) (chan
 		m.mu.Unlock()
 		return false, ErrStopped
 	}
-	e := m.mu.entries[uid]
-	if e == nil || e.removed {
-		e = m.revive(uid, e)
-	}
+	e := m.entry(uid)
 	p := proposed(&e.record)
 	if p == nil {
 		m.forgetIfEmpty(e)
@@ -288,15 +286,14 @@ func (m *Manager) RemoveOrphanedStatuses(keep func(types.UID) bool) {
 // no status or is removed, and ErrStopped if Run ends.
 func (m *Manager) WaitSynced(ctx context.Context, uid types.UID) error {
 	uid = m.translate(uid)
-	var first *entry
 	var version, epoch uint64
 	for {
 		m.mu.Lock()
 		e := m.mu.entries[uid]
-		if first == nil && e != nil {
-			first, version, epoch = e, e.version, e.epoch
+		if epoch == 0 && e != nil {
+			version, epoch = e.version, e.epoch
 		}
-		if e == nil || e != first || e.epoch != epoch || e.removed || e.status == nil {
+		if e == nil || e.epoch != epoch || e.removed || e.status == nil {
 			m.mu.Unlock()
 			return fmt.Errorf("waiting for the status of pod %s: %w", uid, ErrUnknownPod)
 		}

@@ -58,7 +58,6 @@ func (m *Manager) close() {
 func (m *Manager) loop(ctx, requests context.Context) {
 	looked := time.Now()
 	resync := time.NewTicker(resyncInterval)
-	defer resync.Stop()
 	var due time.Time // when again fires, if later than now
 	again := time.AfterFunc(resyncInterval, m.wake.Notify)
 	for ctx.Err() == nil {
@@ -133,7 +132,7 @@ func (m *Manager) schedule(e *entry) {
 		e.again = true
 		return
 	}
-	now, due := time.Now(), e.budget.due(MaxBackoff)
+	now, due := time.Now(), e.budget.due()
 	for _, until := range []time.Time{e.notUntil, e.holdUntil} {
 		if until.After(due) {
 			due = until

@@ -173,7 +173,7 @@ func TestQueuedPodsAreNotDelayed(t *testing.T) {
 	m, err := New(Options{Patcher: struct{ Patcher }{}})
 	require.NoError(t, err)
 	pod := &v1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "web", UID: "a"}}
-	e := m.revive("a", nil)
+	e := m.entry("a")
 	e.record.pod, e.record.status = pod, &v1.PodStatus{}
 	e.budget.news()
 	e.notUntil = time.Now().Add(time.Hour)
@@ -215,6 +215,28 @@ func TestRequestsThatAreCharged(t *testing.T) {
 			}
 			m.succeed(e, &c.step, answer, time.Now())
 			assert.Equal(t, c.charged, e.budget.bucket != budget{}.bucket)
+		})
+	}
+}
+
+// An answer about an object that has been replaced, and an answer that the pod is gone, are charged, too.
+func TestAnswersThatAreCharged(t *testing.T) {
+	for name, c := range map[string]struct {
+		about types.UID
+		err   error
+	}{
+		"another object": {"b", nil},
+		"gone":           {"a", apierrors.NewNotFound(v1.Resource("pods"), "a")},
+	} {
+		t.Run(name, func(t *testing.T) {
+			m, err := New(Options{})
+			require.NoError(t, err)
+			e := &entry{uid: "a"}
+			e.pod, e.status = &v1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "a", UID: "a"}}, &v1.PodStatus{}
+			e.remote.ref = PodRef{Name: "a", UID: "a"}
+			s := &step{request: RequestPatch, ref: PodRef{Name: "a", UID: c.about}}
+			assert.False(t, m.settle(e, s, nil, &RequestEvent{Err: c.err}, false))
+			assert.NotEqual(t, budget{}.bucket, e.budget.bucket)
 		})
 	}
 }
