@@ -38,7 +38,7 @@ type Manager struct {
 		life    lifecycle.Stage
 		volumes map[v1.UniqueVolumeName]*volume
 		pods    map[types.UID]*podEntry
-		timers  map[v1.UniqueVolumeName]*wakeTimer
+		timers  map[v1.UniqueVolumeName]wakeTimer
 		// start carries an operation out in the background; nil unless running.
 		start func(*operation)
 		// rebuilt: Reconstruct has finished.
@@ -92,7 +92,7 @@ func New(o Options) (*Manager, error) {
 	}
 	m.mu.volumes = map[v1.UniqueVolumeName]*volume{}
 	m.mu.pods = map[types.UID]*podEntry{}
-	m.mu.timers = map[v1.UniqueVolumeName]*wakeTimer{}
+	m.mu.timers = map[v1.UniqueVolumeName]wakeTimer{}
 	return m, nil
 }
 
@@ -182,7 +182,6 @@ func (m *Manager) begin(v *volume, s step, now time.Time) *operation {
 // forget deletes v and its timer. The lock is held.
 func (m *Manager) forget(v *volume) {
 	m.arm(v.name, time.Time{})
-	delete(m.mu.timers, v.name)
 	delete(m.mu.volumes, v.name)
 	m.mu.inUseChanged = m.mu.inUseChanged || v.attachable
 }

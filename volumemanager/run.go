@@ -165,38 +165,27 @@ func (m *Manager) report(end OperationEnd) {
 		zap.Int("attempt", end.Attempt), zap.Error(end.Err))
 }
 
-// wakeTimer dispatches a volume at the end of a back-off.
+// wakeTimer dispatches a volume at the end of a back-off, or has done so.
 type wakeTimer struct {
-	timer *time.Timer
-	at    time.Time
-	// armed: the timer was set for at, and may have fired. Manager.pending counts it until then.
-	armed bool
+	*time.Timer
+	at time.Time
 }
 
 // arm sets the only timer of a volume; the zero time stops the timer. The lock is held.
 func (m *Manager) arm(name v1.UniqueVolumeName, at time.Time) {
 	w, ok := m.mu.timers[name]
-	switch {
-	case !ok && at.IsZero():
-		return
-	case !ok:
-		w = &wakeTimer{}
-		m.mu.timers[name] = w
-	case w.armed && w.at.Equal(at):
+	if w.at.Equal(at) {
 		return
 	}
-	if w.armed {
-		w.armed = false
-		if w.timer.Stop() {
-			m.pending.Done()
-		}
+	if ok && w.Stop() {
+		m.pending.Done()
 	}
 	if at.IsZero() {
+		delete(m.mu.timers, name)
 		return
 	}
-	w.at, w.armed = at, true
 	m.pending.Add(1)
-	w.timer = time.AfterFunc(time.Until(at), func() { m.wake(name) })
+	m.mu.timers[name] = wakeTimer{time.AfterFunc(time.Until(at), func() { m.wake(name) }), at}
 }
 
 // wake is the function of a timer: it dispatches the volume.

@@ -404,3 +404,50 @@ func TestEndOfAPodDuringAMountAlone(t *testing.T) {
 		}
 	}
 }
+
+// Run waits for no back-off when it ends.
+func TestEndDuringSeveralBackoffs(t *testing.T) {
+	behave := func(volumetest.Call) volumetest.Behaviour { return volumetest.Behaviour{Err: errBusy} }
+	play(t, volumetest.Options{Behave: behave}, nil, func(s *stage) {
+		ctx, cancel := context.WithCancel(s.Context())
+		wait := background(func() error { return s.manager.WaitForAttachAndMount(ctx, podWith("a", "u", "v", "w")) })
+		time.Sleep(time.Minute)
+		began := time.Now()
+		s.stop()
+		assert.Zero(s, time.Since(began))
+		cancel()
+		require.Error(s, wait())
+	})
+}
+
+// The names of a volume that a pod has twice are sorted.
+func TestVolumeWithTwoNames(t *testing.T) {
+	play(t, volumetest.Options{Shared: true}, func(o *volumemanager.Options) { o.Claims = claims() }, func(s *stage) {
+		pod := podWith("a")
+		for _, name := range []string{"z", "b", "m"} {
+			pod.Spec.Volumes = append(pod.Spec.Volumes, claimVolume(name, "c"))
+			use(pod, name)
+		}
+		require.NoError(s, s.mount(pod))
+		assert.Equal(s, []string{"b", "m", "z"}, s.manager.Snapshot().Volumes[0].Pods[0].Outer)
+	})
+}
+
+// A search for leftovers that is cancelled returns the leftovers found until then.
+func TestLeftoversUntilTheContextEnds(t *testing.T) {
+	play(t, volumetest.Options{}, nil, func(s *stage) {
+		for _, uid := range []types.UID{"a", "b"} {
+			s.pods.Set(uid, volumetest.Gone)
+			s.files("pods/" + string(uid) + "/etc-hosts")
+		}
+		ctx, cancel := context.WithCancelCause(s.Context())
+		why := errors.New("the node shuts down")
+		left, err := s.manager.Leftovers(ctx, func(types.UID) bool {
+			cancel(why)
+			return false
+		})
+		require.ErrorIs(s, err, why)
+		require.Len(s, left, 1)
+		assert.EqualValues(s, "a", left[0].PodUID)
+	})
+}
