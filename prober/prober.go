@@ -254,7 +254,6 @@ func (p *Prober) change(f func(r *registry, now time.Time)) {
 // rouse wakes the scheduler and the sink goroutine if the registry has new work. The lock is held.
 func (p *Prober) rouse() {
 	if first := p.mu.agenda.first(); first != nil && first.due.Before(p.mu.armed) {
-		p.mu.armed = first.due
 		p.wake.Notify()
 	}
 	if !p.mu.news.empty() {

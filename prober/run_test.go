@@ -4,8 +4,10 @@ package prober_test
 
 import (
 	"context"
+	"fmt"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -329,11 +331,37 @@ func TestSnapshotTellsTheNextAttempt(t *testing.T) {
 		p.Start(podOf("web", v1.Container{Name: "c", LivenessProbe: every(10)}), "c", now("c1"))
 		time.Sleep(3 * time.Second)
 		synctest.Wait()
-		assert.Equal(t, prober.StageWaiting, p.Snapshot()[0].Stage)
-		assert.Equal(t, began.Add(10*time.Second), p.Snapshot()[0].Due)
 		result, known := p.Result("c1", prober.Liveness)
 		assert.True(t, known)
-		assert.Equal(t, result, p.Snapshot()[0].Result)
 		assert.NotZero(t, result)
+		assert.Equal(t, []prober.State{{
+			Pod: types.NamespacedName{Namespace: "ns", Name: "web"}, PodUID: "web", Container: "c", ID: "c1", Type: prober.Liveness,
+			Stage: prober.StageWaiting, Result: result, Run: 1, Due: began.Add(10 * time.Second),
+		}}, p.Snapshot())
 	})
+}
+
+// TestDefaultConcurrency: at most 64 attempts on the network and 32 of exec are in progress, once their duration is known.
+func TestDefaultConcurrency(t *testing.T) {
+	for _, c := range []struct {
+		probe *v1.Probe
+		most  int64
+	}{{every(30), 64}, {everyExec(30), 32}} {
+		var under, most atomic.Int64
+		h := prober.HandlerFunc(func(context.Context, prober.Target) (prober.Outcome, error) {
+			most.Store(max(most.Load(), under.Add(1)))
+			time.Sleep(100 * time.Millisecond)
+			under.Add(-1)
+			return prober.Outcome{Verdict: prober.VerdictSuccess}, nil
+		})
+		inBubble(t, prober.Options{Handler: h}, func(t *testing.T, p *prober.Prober, _ func()) {
+			for i, pod := range manyPods(300, func(container *v1.Container) { container.LivenessProbe = c.probe }) {
+				p.Start(pod, "c", now(fmt.Sprint(i)))
+			}
+			time.Sleep(4*30*time.Second - time.Second)
+			most.Store(0)
+			time.Sleep(5 * time.Second)
+			assert.Equal(t, c.most, most.Load())
+		})
+	}
 }

@@ -31,6 +31,14 @@ type registry struct {
 	most      int
 	abandoned int
 	inspect   error
+	started   []string // IDs of the images of all containers
+}
+
+func (r *registry) CreateContainer(ctx context.Context, sandbox runtime.SandboxID, spec runtime.ContainerSpec) (runtime.ContainerID, error) {
+	r.mu.Lock()
+	r.started = append(r.started, spec.ImageID)
+	r.mu.Unlock()
+	return r.Runtime.CreateContainer(ctx, sandbox, spec)
 }
 
 func (r *registry) ImageID(_ context.Context, image string) (string, error) {

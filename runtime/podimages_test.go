@@ -64,6 +64,9 @@ func TestOneAttemptIsOnePull(t *testing.T) {
 				require.Equal(n, tc.fail != nil, errors.Is(err, runtime.ErrImagePull), err)
 				require.Len(n, r.pulls, tc.pulls)
 				require.Equal(n, tc.events, n.imageEvents())
+				if tc.fail == nil {
+					require.Equal(n, []string{"sha256:img-a:latest"}, r.started)
+				}
 				if tc.pulls > 0 {
 					require.Equal(n, max(tc.sandbox, time.Second), time.Since(began), "at the same time")
 				}
