@@ -171,15 +171,40 @@ func (failingUpdates) UpdateResources(context.Context, ContainerID, v1.ResourceR
 	return errors.New("no")
 }
 
-// A record that never ran does not hide how its container ended before.
-func TestSeenBeforeARecordThatNeverRan(t *testing.T) {
-	pod := &v1.Pod{Spec: v1.PodSpec{RestartPolicy: v1.RestartPolicyNever, Containers: []v1.Container{{Name: "c"}}}}
+// The newest end of each container is known, if the container does not run again after it. A record that never ran
+// does not hide it.
+func TestSeenEnds(t *testing.T) {
+	pod := &v1.Pod{Spec: v1.PodSpec{RestartPolicy: v1.RestartPolicyOnFailure, Containers: []v1.Container{{Name: "a"}, {Name: "b"}}}}
 	m := &Manager{}
 	m.mu.seen = make(map[types.UID]map[string]ContainerStatus)
-	exited := ContainerStatus{Name: "c", State: StateExited, ID: ContainerID{Runtime: "x", ID: "1"}}
-	m.see(pod, &PodStatus{Containers: []ContainerStatus{exited}})
-	require.Len(t, m.mu.seen[""], 1)
-	created := ContainerStatus{Name: "c", State: StateCreated, ID: ContainerID{Runtime: "x", ID: "2"}}
-	m.see(pod, &PodStatus{Containers: []ContainerStatus{created, exited}})
-	require.Len(t, m.mu.seen[""], 1)
+	record := func(name string, restarts int32, state State, code int32) ContainerStatus {
+		return ContainerStatus{
+			Name: name, RestartCount: restarts, State: state, ExitCode: code, Annotations: map[string]string{"long": "text"},
+			ID: ContainerID{Runtime: "x", ID: fmt.Sprint(name, restarts)}, CreatedAt: time.Unix(int64(restarts), 0),
+		}
+	}
+	both := []ContainerStatus{record("b", 0, StateExited, 0), record("a", 0, StateExited, 0)}
+	for name, c := range map[string]struct {
+		newest []ContainerStatus
+		want   []string
+	}{
+		"both have ended":    {nil, []string{"a0", "b0"}},
+		"a is made anew":     {[]ContainerStatus{record("a", 1, StateCreated, 0)}, []string{"a0", "b0"}},
+		"a has ended anew":   {[]ContainerStatus{record("a", 1, StateExited, 0)}, []string{"a1", "b0"}},
+		"a has failed anew":  {[]ContainerStatus{record("a", 1, StateExited, 1)}, []string{"b0"}},
+		"both failed anew":   {[]ContainerStatus{record("a", 1, StateExited, 1), record("b", 1, StateExited, 1)}, nil},
+		"a failed, b is new": {[]ContainerStatus{record("a", 1, StateExited, 1), record("b", 1, StateCreated, 0)}, []string{"b0"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			clear(m.mu.seen)
+			m.see(pod, &PodStatus{Containers: both})
+			m.see(pod, &PodStatus{Containers: append(c.newest, both...)})
+			var got []string
+			for _, seen := range m.mu.seen[""] {
+				got = append(got, seen.ID.ID)
+				assert.Empty(t, seen.Annotations, "they take memory, and nothing reads them")
+			}
+			assert.ElementsMatch(t, c.want, got)
+		})
+	}
 }

@@ -252,11 +252,10 @@ func TestLooksBesideASlowHook(t *testing.T) {
 		pod.Spec.Containers[0].Lifecycle = &v1.Lifecycle{PostStart: &v1.LifecycleHandler{Exec: &v1.ExecAction{Command: []string{"true"}}}}
 		n.world.Script(fake.Target{Container: "a"}, fake.Exit(time.Second, 0))
 		probes := &deadFrom{}
-		probes.id.Store("")
 		changed, wait := n.begin(runtime.SyncRequest{Pod: pod, Probes: probes})
 		n.pass(2 * time.Second)
 		require.NoError(n, n.rt.RemoveContainer(n.Context(), n.latest(pod, "a").ID))
-		probes.id.Store(n.latest(pod, "s").ID.String())
+		probes.ids.Store(n.latest(pod, "s").ID.String(), true)
 		changed <- struct{}{}
 		n.pass(5 * time.Second)
 		assert.Zero(n, n.world.Count(fake.Target{Op: fake.OpStopContainer, Container: "s"}))

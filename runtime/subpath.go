@@ -71,7 +71,7 @@ func checkSubPath(path string) error {
 	if slices.Contains(strings.Split(path, "/"), "..") {
 		return errors.New(`has a ".."`)
 	}
-	if strings.IndexByte(path, 0) >= 0 {
+	if strings.Contains(path, "\x00") {
 		return errors.New("has a NUL byte")
 	}
 	return nil

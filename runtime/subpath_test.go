@@ -27,6 +27,7 @@ func TestSubPaths(t *testing.T) {
 		{name: "climbing", path: "a/../../b", err: `volumeMounts[1].subPath: has a ".."`},
 		{name: "absolute", path: "/etc", err: "volumeMounts[1].subPath: is not relative"},
 		{name: "NUL", path: "a\x00", err: "volumeMounts[1].subPath: has a NUL byte"},
+		{name: "NUL at first", path: "\x00a", err: "volumeMounts[1].subPath: has a NUL byte"},
 		{name: "not set", expr: "a/$(NOPE)", err: `volumeMounts[1].subPathExpr: variable "NOPE" is not set or empty`},
 		{name: "empty", expr: "$(POD)$(EMPTY)", err: `volumeMounts[1].subPathExpr: variable "EMPTY" is not set or empty`},
 		{name: "no name", expr: "$()", err: `volumeMounts[1].subPathExpr: variable "" is not set or empty`},

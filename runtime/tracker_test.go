@@ -6,11 +6,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"iter"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
+	"go.uber.org/zap"
+	"go.uber.org/zap/zaptest/observer"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/keelson-dev/keelson/runtime"
@@ -195,6 +198,76 @@ func TestPausesOfAFailingRuntime(t *testing.T) {
 			}
 			n.pass(50 * time.Second)
 			require.Equal(n, 67100*time.Millisecond, since()[8])
+		})
+	}
+}
+
+// A watch that ends and begins again is logged and reported once, whatever the number of hints. The end of Run is none.
+func TestWatchThatBreaks(t *testing.T) {
+	inBubble(t, func(n *node) {
+		core, logs := observer.New(zap.InfoLevel)
+		pod := newPod(regular("a", "b", "c", "d", "e", "f"))
+		n.mustSync(pod)
+		tracker, err := runtime.NewTracker(runtime.TrackerOptions{Runtime: eager{n.rt}, Logger: zap.New(core)})
+		require.NoError(n, err)
+		ctx, cancel := context.WithCancel(n.Context())
+		done := make(chan error, 1)
+		go func() { done <- tracker.Run(ctx) }()
+		n.pass(time.Second)
+		for i := range 2 {
+			broken, err := n.world.Inject(fake.Fault{On: fake.Target{Op: fake.OpWatch}, Err: errors.New("down")})
+			require.NoError(n, err)
+			n.world.BreakWatch(errors.New("down"))
+			n.pass(10 * time.Second)
+			require.Equal(n, 2*i+1, logs.Len(), logs.All())
+			require.Empty(n, tracker.Recovered())
+			broken.Clear()
+			n.pass(10 * time.Second)
+			require.Equal(n, 2*i+2, logs.Len(), logs.All())
+			require.Len(n, tracker.Recovered(), 1)
+			<-tracker.Recovered()
+			for _, c := range pod.Spec.Containers[3*i : 3*i+3] {
+				require.NoError(n, n.world.Kill(pod.UID, c.Name, 1))
+				n.pass(time.Minute)
+			}
+			require.Equal(n, 2*i+2, logs.Len(), logs.All())
+			require.Empty(n, tracker.Recovered())
+		}
+		cancel()
+		require.NoError(n, <-done)
+		require.Equal(n, 4, logs.Len(), logs.All())
+	})
+}
+
+// eager is a runtime whose Watch tells the end of its context as an error.
+type eager struct{ *fake.Runtime }
+
+func (e eager) Watch(ctx context.Context) iter.Seq2[types.UID, error] {
+	return func(yield func(types.UID, error) bool) {
+		for uid, err := range e.Runtime.Watch(ctx) {
+			if !yield(uid, err) {
+				return
+			}
+		}
+		yield("", ctx.Err())
+	}
+}
+
+// After a watch of more than 2 s, the next begins after 0.1 s again.
+func TestPauseAfterAWatch(t *testing.T) {
+	for lasted, pause := range map[time.Duration]time.Duration{
+		2 * time.Second: 1600 * time.Millisecond, 2*time.Second + 1: 100 * time.Millisecond, 3 * time.Second: 100 * time.Millisecond,
+	} {
+		inBubble(t, func(n *node) {
+			n.inject(fake.Fault{On: fake.Target{Op: fake.OpWatch}, Err: errors.New("down"), Times: 4}) // at 0, 0.1, 0.3 and 0.7 s
+			n.track(n.rt)
+			n.pass(1500*time.Millisecond + lasted)
+			watches := n.world.Total(fake.OpWatch)
+			n.world.BreakWatch(errors.New("down"))
+			n.pass(pause - 1)
+			require.Equal(n, watches, n.world.Total(fake.OpWatch), lasted)
+			n.pass(2)
+			require.Equal(n, watches+1, n.world.Total(fake.OpWatch), lasted)
 		})
 	}
 }

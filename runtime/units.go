@@ -75,6 +75,7 @@ type crew struct {
 	done    []*unit              // in the order of their ends
 	busy    map[string]*unit     // containers in progress
 	retry   map[string]time.Time // failed containers: time of the next try
+	looked  time.Time            // the last look that has read the pod
 	resizes bool                 // the resize in place has begun, and has not succeeded
 }
 
@@ -138,10 +139,11 @@ func (c *crew) end(u *unit) {
 	c.done = append(c.done, u)
 }
 
+// earliest returns the time of the next try after the last look; zero for none.
 func (c *crew) earliest() time.Time {
 	var first time.Time
 	for _, at := range c.retry {
-		if first.IsZero() || at.Before(first) {
+		if at.After(c.looked) && (first.IsZero() || at.Before(first)) {
 			first = at
 		}
 	}
@@ -155,10 +157,12 @@ func (c *crew) look(ctx context.Context) {
 	if ctx.Err() != nil {
 		return
 	}
+	began := time.Now()
 	status, err := p.m.rt.PodStatus(ctx, p.pod.UID)
 	if err != nil {
 		return // the pass reports the error
 	}
+	c.looked = began
 	c.endHooks(status)
 	if p.req.Progress != nil {
 		p.req.Progress(Progress{Status: status, Done: append(slices.Clone(p.list), c.steps()...), Restarting: c.restarting(), Resizing: c.resizing()})
@@ -170,23 +174,19 @@ func (c *crew) look(ctx context.Context) {
 	if actions.KillPod {
 		return
 	}
-	side := &pass{m: p.m, req: p.req, pod: p.pod, status: status, sandbox: p.sandbox, ips: p.ips, began: time.Now()}
+	side := &pass{m: p.m, req: p.req, pod: p.pod, status: status, sandbox: p.sandbox, ips: p.ips, began: began}
 	if p.m.images != nil {
 		side.images = p.m.images.forPass(p.req)
 	}
 	for _, k := range actions.Kill {
-		if ref, ok := Find(p.pod, k.Name); ok && ref.Group == GroupRegular && c.free(k.Name) && !k.Remove {
+		// A container that the pod has not any more is in GroupRegular, too.
+		if ref, _ := Find(p.pod, k.Name); ref.Group == GroupRegular && c.free(k.Name) && !k.Remove {
 			side.actions.Kill = append(side.actions.Kill, k)
 		}
 	}
 	for _, s := range actions.Start {
 		if s.Ref.Group == GroupRegular && c.free(s.Name) && !c.initRunsAgain() {
 			side.actions.Start = append(side.actions.Start, s)
-		}
-	}
-	for name := range c.retry {
-		if c.free(name) {
-			delete(c.retry, name) // the time has come, and the entry is not needed
 		}
 	}
 	for _, u := range side.units() {
@@ -250,8 +250,7 @@ func (c *crew) initRunsAgain() bool {
 // free reports whether work for a container may begin: no work is in progress, and the container
 // has not failed in this pass, or the time of its next try has come.
 func (c *crew) free(name string) bool {
-	at, failed := c.retry[name]
-	return c.busy[name] == nil && (!failed || !at.After(time.Now()))
+	return c.busy[name] == nil && !c.retry[name].After(c.looked)
 }
 
 // steps returns the completed steps. Of several tries of a container only the last counts.

@@ -88,6 +88,10 @@ func TestRestartAllStartsNothingBeforeAllHaveEnded(t *testing.T) {
 		n.pass(100 * time.Millisecond)
 		require.Equal(n, 1, n.world.Count(fake.Target{Op: fake.OpExited, Container: "quick"}))
 		require.Equal(n, 1, n.world.Count(fake.Target{Op: fake.OpStartContainer, Container: "quick"}), "not yet")
+		require.NoError(n, n.world.LoseRecords(pod.UID, "trigger"))
+		changed <- struct{}{}
+		n.pass(100 * time.Millisecond)
+		require.Equal(n, 1, n.world.Count(fake.Target{Op: fake.OpStartContainer, Container: "quick"}), "nor without the record of the trigger")
 		r := wait()
 		require.NoError(n, r.Err())
 		require.Equal(n, 1, n.world.Total(fake.OpRunSandbox), "the sandbox stays")

@@ -326,6 +326,17 @@ func TestRestartAllCountsNoUnknownInstance(t *testing.T) {
 	}
 }
 
+// A container that ran, has no record and is not restarted is shown with the IDs of its instance and image.
+func TestALostInstanceKeepsItsIDs(t *testing.T) {
+	pod := podOf(t, never, "main a")
+	before := Generate(Input{Pod: pod, Observed: seen(t, "sandbox s", "a running"), Now: noon})
+	before.ContainerStatuses[0].ImageID = "test://image"
+	after := Generate(Input{Pod: pod, Observed: seen(t, "sandbox s"), Previous: &before, Now: noon})
+	assert.NotNil(t, after.ContainerStatuses[0].State.Terminated)
+	assert.Equal(t, "test://a-0", after.ContainerStatuses[0].ContainerID)
+	assert.Equal(t, "test://image", after.ContainerStatuses[0].ImageID)
+}
+
 // A container that waits for its second instance, which was made and has no record, is not shown
 // with the ID of that instance: only the instance that ended last has ended.
 func TestAWaitingInstanceWhoseRecordIsGoneIsNotNamed(t *testing.T) {
