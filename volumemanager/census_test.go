@@ -244,6 +244,7 @@ func TestRequestedIsTheFirstOfSeveralCalls(t *testing.T) {
 			time.Sleep(100 * time.Millisecond)
 		}
 		require.NoError(s, s.mount(podWith("a", "v")))
+		synctest.Wait() // the wait may end before the report of the operation
 		s.mu.Lock()
 		defer s.mu.Unlock()
 		assert.Len(s, s.ends, 4)
