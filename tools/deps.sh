@@ -16,6 +16,7 @@ if [[ $(uname -s) == Linux ]] && ((EUID == 0)); then
 	[[ -x /usr/lib/cni/bridge || -x /opt/cni/bin/bridge ]] || missing+=(containernetworking-plugins)
 	command -v busybox >/dev/null || missing+=(busybox-static)
 	command -v pasta >/dev/null || missing+=(passt)
+	command -v newuidmap >/dev/null || missing+=(uidmap)
 	for program; do command -v "${program%:*}" >/dev/null || missing+=("${program#*:}"); done
 fi
 if ((${#missing[@]} == 0)); then

@@ -60,6 +60,9 @@ func (r *Runtime) walls(spec runtime.ContainerSpec, rec record.Spec, at surround
 		v.Follow = spec.Container != nil && slices.ContainsFunc(spec.Container.VolumeMounts, func(vm v1.VolumeMount) bool {
 			return vm.Name == m.Name && path.Clean("/"+vm.MountPath) == v.ContainerPath && follows(&vm)
 		})
+		v.Passing = spec.Pod != nil && slices.ContainsFunc(spec.Pod.Spec.Volumes, func(pv v1.Volume) bool {
+			return pv.Name == m.Name && pv.EmptyDir != nil
+		})
 		paths.Volumes = append(paths.Volumes, v)
 	}
 	for _, d := range spec.Devices {

@@ -78,7 +78,7 @@ func (r *Runtime) create(ctx context.Context, s *sandbox, spec runtime.Container
 	if rec.Walls, err = r.walls(spec, rec, at); err != nil {
 		return containerKey{}, err
 	}
-	if err := s.joinNetwork(&rec); err != nil {
+	if err := s.join(&rec); err != nil {
 		return containerKey{}, err
 	}
 	rec.Cgroup = r.limits(key, spec)
@@ -89,6 +89,9 @@ func (r *Runtime) create(ctx context.Context, s *sandbox, spec runtime.Container
 		if err := os.MkdirAll(filepath.Dir(rec.LogPath), 0o755); err != nil {
 			return containerKey{}, fmt.Errorf("log directory: %w", err)
 		}
+	}
+	if err := s.expectForeign(&rec); err != nil {
+		return containerKey{}, err
 	}
 	return key, place(s.dir, key.base(), func(dir *os.Root) error { return furnish(dir, rec) })
 }
@@ -201,6 +204,9 @@ func (r *Runtime) RemoveContainer(ctx context.Context, id runtime.ContainerID) e
 		defer s.close()
 		defer in.close()
 		err = r.removeGroup(ctx, in)
+	}
+	if err == nil {
+		err = r.reclaimContainer(s, in)
 	}
 	if err == nil {
 		err = notFound(discard(s.dir, in.key.base()))

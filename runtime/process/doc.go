@@ -71,7 +71,9 @@
 // Options.Confine puts every container behind all walls. Where the kernel allows namespaces, a
 // container then has a root file system with its volumes as mounts, and processes, IPC and a host
 // name of its own. An agent without CAP_SYS_ADMIN makes these namespaces in a user namespace.
-// runAsUser and runAsGroup may be any number. The command is process 1 of the container, and a
+// runAsUser and runAsGroup may be any number. With subordinate IDs of the agent's user, the root of an
+// image's container has all users: such a container enters a user namespace that newuidmap has filled. The
+// command is process 1 of the container, and a
 // command of Exec joins the namespaces. Without namespaces, a container
 //
 //   - reads and executes only its working folder, its volumes, and the folders of the system
@@ -113,6 +115,8 @@
 //	<root>/<uid>/sandbox-<attempt>-<salt>/
 //	    sandbox.json                 pod, host network, boot ID
 //	    stopped.json                 exists if the sandbox was stopped
+//	    foreign/                     exists if files may belong to subordinate users; links to the
+//	                                 emptyDirs with such files
 //	    network.json                 the keeper of the network, and its child in the namespace
 //	    pasta.pid                    of pasta; resolv.conf if the host's file is of no use
 //	    <name>-<restart>-<salt>/

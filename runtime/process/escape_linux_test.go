@@ -95,6 +95,9 @@ func results(t *testing.T, opts process.Options, filter v1.SeccompProfileType, s
 	}
 	spec := e.spec(pod, 0)
 	spec.Mounts = []runtime.Mount{{Name: "attack", HostPath: programs, ContainerPath: "/attack", ReadOnly: true}}
+	if opts.Images != nil {
+		spec.Image, spec.Mounts = "app", append(spec.Mounts, systemMounts()...)
+	}
 	id, err := e.rt.CreateContainer(t.Context(), e.sandbox(pod), spec)
 	require.NoError(t, err)
 	require.NoError(t, e.rt.StartContainer(t.Context(), id))

@@ -7,3 +7,6 @@ func WithoutNamespaces(r *Runtime) { r.host.Namespaces = false }
 
 // HasNamespaces reports whether containers have namespaces of their own.
 func HasNamespaces(r *Runtime) bool { return r.confine && r.host.Namespaces }
+
+// HasUsers reports whether containers of images may have all users.
+func HasUsers(r *Runtime) bool { return r.ids != nil }

@@ -15,6 +15,7 @@ import (
 	"strings"
 
 	"github.com/keelson-dev/keelson/runtime"
+	"github.com/keelson-dev/keelson/runtime/process/internal/record"
 	"github.com/keelson-dev/keelson/runtime/process/internal/walls"
 )
 
@@ -38,7 +39,13 @@ type RootFS struct {
 	User       string   // "", "uid" or "uid:gid", in numbers
 	WorkingDir string
 	StopSignal string // a name or a number; may be empty
+	// Owners are the owners of files and folders that do not belong to root in the image, unless the agent is root.
+	// A container sees them if its root may change to other users. Each such file is copied for each container.
+	Owners []Owner
 }
+
+// Owner is the owner of a file of an image, by the path below RootFS.Dir.
+type Owner = record.Owner
 
 // errNoCommand is the error of an image without a command, for a container without a command.
 var errNoCommand = errors.New("neither the container nor its image has a command")
@@ -101,7 +108,7 @@ func (i *RootFS) overlay(work string) (*walls.Image, error) {
 	uid, gid, err := i.user()
 	return &walls.Image{
 		Lower: i.Dir, Upper: filepath.Join(work, upperDir), Scratch: filepath.Join(work, scratchDir),
-		Dir: filepath.Join(work, rootDir), UID: uid, GID: gid,
+		Dir: filepath.Join(work, rootDir), UID: uid, GID: gid, Owners: i.Owners,
 	}, err
 }
 

@@ -4,6 +4,7 @@ package process
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"net"
@@ -77,13 +78,13 @@ func (r *Runtime) keepNetwork(ctx context.Context, s *sandbox, command []string)
 		return keeper, inside, err
 	}
 	defer hear.Close()
-	user := ""
-	if r.host.OwnUser() {
-		user = record.OwnUser
+	users, err := json.Marshal(record.Users{Own: r.host.OwnUser(), IDs: s.rec.IDs})
+	if err != nil {
+		return keeper, inside, err
 	}
 	path := filepath.Join(r.root, s.key.dir())
 	// In the order of record.LockFD, of which there is none, and record.StatusFD.
-	p, err := os.StartProcess(program, append([]string{record.NetworkName, path, user}, command...), &os.ProcAttr{
+	p, err := os.StartProcess(program, append([]string{record.NetworkName, path, string(users)}, command...), &os.ProcAttr{
 		Dir: path, Env: shimEnvironment(), Files: []*os.File{null, null, null, null, say}, Sys: &syscall.SysProcAttr{Setsid: true},
 	})
 	_ = say.Close()
@@ -127,9 +128,15 @@ func (s *sandbox) network() (n record.Network, err error) {
 	return n, err
 }
 
-// joinNetwork makes a container a member of the sandbox's network.
-func (s *sandbox) joinNetwork(rec *record.Spec) error {
-	if !s.rec.Network || rec.Root == nil {
+// join makes a container a member of the sandbox's network, and of its users.
+func (s *sandbox) join(rec *record.Spec) error {
+	if rec.Root == nil {
+		return nil
+	}
+	if rec.Root.IDs = s.rec.IDs; !rec.Root.MapsIDs() {
+		rec.Root.Owners = nil // every file belongs to the only user
+	}
+	if !s.rec.Network {
 		return nil
 	}
 	n, err := s.network()

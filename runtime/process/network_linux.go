@@ -10,7 +10,9 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/keelson-dev/keelson/runtime/internal/proc"
+	"github.com/keelson-dev/keelson/runtime/process/internal/record"
 	"github.com/keelson-dev/keelson/runtime/process/internal/stage"
+	"github.com/keelson-dev/keelson/runtime/process/internal/walls"
 )
 
 // moveInside replaces a socket that is not connected yet by a socket in a pod's network.
@@ -36,4 +38,17 @@ func (r *Runtime) moveInside(inside proc.Ref, network string, c syscall.RawConn)
 	var moved error
 	err = c.Control(func(fd uintptr) { moved = unix.Dup3(socket, int(fd), unix.O_CLOEXEC) })
 	return cmp.Or(err, moved)
+}
+
+// subordinateIDs returns the subordinate IDs of this process's user, or the reason why containers cannot have them.
+func subordinateIDs() (*record.IDs, error) {
+	ids, err := walls.SubordinateIDs()
+	if err != nil {
+		return nil, err
+	}
+	users, err := stage.OpenUsers(ids)
+	if err != nil {
+		return nil, err
+	}
+	return &ids, users.Close()
 }

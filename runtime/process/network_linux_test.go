@@ -11,10 +11,8 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	goruntime "runtime"
 	"strings"
 	"sync"
-	"syscall"
 	"testing"
 	"time"
 
@@ -386,41 +384,11 @@ func TestNetworksOfAnotherUser(t *testing.T) {
 		t.Skip("for root")
 	}
 	newNetworked(t)
-	const user = 65534
-	dir := filepath.Join(os.TempDir(), fmt.Sprintf("process-network-%d", os.Getpid()))
-	require.NoError(t, os.Mkdir(dir, 0o700))
-	t.Cleanup(func() { _ = os.RemoveAll(dir) })
-	require.NoError(t, os.Chown(dir, user, user))
-	binary, err := os.ReadFile("/proc/self/exe")
-	require.NoError(t, err)
-	program := filepath.Join(dir, "test")
-	require.NoError(t, os.WriteFile(program, binary, 0o755))
-	tun := filepath.Join(dir, "tun")
-	require.NoError(t, unix.Mknod(tun, unix.S_IFCHR, int(unix.Mkdev(10, 200))))
-	require.NoError(t, os.Chmod(tun, 0o666))
-	resolv := filepath.Join(dir, "resolv.conf")
+	tun := openTun(t)
+	resolv := filepath.Join(t.TempDir(), "resolv.conf")
 	require.NoError(t, os.WriteFile(resolv, []byte("search example\nnameserver 127.0.0.53\n"), 0o644))
-	cmd := exec.CommandContext(t.Context(), program, "-test.v", "-test.run",
-		"^(TestPodsHaveNetworks|TestExecIsInTheNetwork|TestEndOfANetwork|TestNetworkThatCannotStart|TestLeftNetworks|TestKilledDuringTheStart|TestConformanceNetworked)$")
-	cmd.Dir = dir
-	cmd.Env = append(os.Environ(), nobodyEnv+"=1", "TMPDIR="+dir, "HOME="+dir)
-	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: user, Gid: user}}
-	var out []byte
-	done := make(chan error)
-	go func() { // its thread, with other mounts, ends with the goroutine
-		goruntime.LockOSThread()
-		err := unix.Unshare(unix.CLONE_NEWNS)
-		if err == nil {
-			err = errors.Join(unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, ""), unix.Mount(tun, "/dev/net/tun", "", unix.MS_BIND, ""),
-				unix.Mount(resolv, "/etc/resolv.conf", "", unix.MS_BIND, ""))
-		}
-		if err == nil {
-			out, err = cmd.CombinedOutput()
-		}
-		done <- err
-	}()
-	assert.NoError(t, <-done, "%s", out)
-	assert.NotRegexp(t, "(?m)^--- SKIP", string(out))
+	asAnotherUser(t, "^(TestPodsHaveNetworks|TestExecIsInTheNetwork|TestEndOfANetwork|TestNetworkThatCannotStart|TestLeftNetworks|TestKilledDuringTheStart|TestConformanceNetworked)$",
+		map[string]string{"/dev/net/tun": tun, "/etc/resolv.conf": resolv})
 }
 
 // BenchmarkNetwork makes and removes sandboxes on the host's network and with networks of their own.

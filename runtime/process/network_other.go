@@ -9,7 +9,11 @@ import (
 	"syscall"
 
 	"github.com/keelson-dev/keelson/runtime/internal/proc"
+	"github.com/keelson-dev/keelson/runtime/process/internal/record"
 )
 
 // moveInside is not called here, because no pod has a network namespace.
 func (*Runtime) moveInside(proc.Ref, string, syscall.RawConn) error { return errors.ErrUnsupported }
+
+// subordinateIDs is not called here, because containers have no namespaces.
+func subordinateIDs() (*record.IDs, error) { return nil, errors.ErrUnsupported }

@@ -18,6 +18,7 @@ import (
 	"github.com/keelson-dev/keelson/runtime"
 	"github.com/keelson-dev/keelson/runtime/internal/proc"
 	"github.com/keelson-dev/keelson/runtime/process/internal/cgroup"
+	"github.com/keelson-dev/keelson/runtime/process/internal/record"
 	"github.com/keelson-dev/keelson/runtime/process/internal/walls"
 	"github.com/keelson-dev/keelson/runtime/process/shim"
 )
@@ -78,7 +79,9 @@ type Options struct {
 
 	// Images supplies the root file systems of containers. A container without a command then
 	// runs the command of its image. Needs Confine and namespaces. Without Images, the image of a
-	// container is ignored.
+	// container is ignored. If this process is not root, and its user has subordinate IDs in /etc/subuid
+	// and /etc/subgid, the root of a container may change to other users. Needs newuidmap and newgidmap
+	// then (shadow 4.0 or newer). See docs/images.md.
 	Images Images
 
 	// Pasta is the absolute path of the program pasta (https://passt.top), which connects the network
@@ -123,6 +126,7 @@ type Runtime struct {
 	confine     bool
 	seccompRoot string
 	images      Images
+	ids         *record.IDs // nil: a container has a single user
 	pasta       string
 	cgroup      *cgroup.Parent // nil without Options.Cgroup
 	podPIDs     int64
@@ -207,9 +211,15 @@ func New(opts Options) (*Runtime, error) {
 	if r.log == nil {
 		r.log = zap.NewNop()
 	}
+	if opts.Images != nil && host.OwnUser() {
+		if r.ids, err = subordinateIDs(); err != nil {
+			r.log.Info("A container of an image has a single user", zap.Error(err))
+		}
+	}
 	if noNamespaces != nil {
 		r.log.Info("Containers have no namespaces of their own, and share the host's paths and processes", zap.Error(noNamespaces))
 	}
+	r.disks.Blocked = r.measure
 	r.mu.reported, r.mu.stuck = map[string]bool{}, map[string]bool{}
 	r.mu.filters = map[string][]byte{}
 	return r, nil

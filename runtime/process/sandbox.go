@@ -49,7 +49,7 @@ func (r *Runtime) RunSandbox(ctx context.Context, spec runtime.SandboxSpec) (run
 	key := sandboxKey{uid: spec.UID, attempt: spec.Attempt, salt: newSalt()}
 	rec := record.Sandbox{
 		UID: string(spec.UID), Namespace: spec.Namespace, Name: spec.Name,
-		Hostname: spec.Hostname, HostNetwork: spec.HostNetwork, Network: r.hasNetwork(spec.Pod), BootID: boot,
+		Hostname: spec.Hostname, HostNetwork: spec.HostNetwork, Network: r.hasNetwork(spec.Pod), IDs: r.ids, BootID: boot,
 		CreatedAt: after(time.Now(), r.newest(spec.UID)),
 	}
 	if err := r.placeSandbox(key, rec); err != nil {
@@ -187,7 +187,7 @@ func (r *Runtime) stopSandbox(ctx context.Context, s *sandbox) error {
 	if err := errors.Join(errs...); err != nil {
 		return err
 	}
-	return s.endNetwork(ctx)
+	return errors.Join(s.endNetwork(ctx), r.reclaimSandbox(s))
 }
 
 // RemoveSandbox stops the sandbox and removes it with its containers.

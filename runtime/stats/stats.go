@@ -24,6 +24,12 @@ type Reader interface {
 	ListStats(ctx context.Context) ([]Pod, error)
 }
 
+// DiskMeter is an optional ability of a Reader: it measures a folder with content that belongs to users of containers,
+// and that the caller may not read.
+type DiskMeter interface {
+	DiskUsage(ctx context.Context, folder string) (FileSystem, error)
+}
+
 // Container is the usage of one container.
 type Container struct {
 	ID     runtime.ContainerID

@@ -161,7 +161,14 @@ func New(opts Options) (*Collector, error) {
 	case !filepath.IsAbs(opts.LogDir):
 		return nil, fmt.Errorf("nodestats: Options.LogDir %q: want an absolute path", opts.LogDir)
 	}
-	return &Collector{Options: opts, turn: make(chan struct{}, 1), began: time.Now(), processes: map[string]int{}}, nil
+	c := &Collector{Options: opts, turn: make(chan struct{}, 1), began: time.Now(), processes: map[string]int{}}
+	if m, ok := opts.Runtime.(stats.DiskMeter); ok {
+		c.disks.Blocked = func(ctx context.Context, folder string) (diskuse.Usage, error) {
+			u, err := m.DiskUsage(ctx, folder)
+			return diskuse.Usage{At: u.At, Bytes: u.UsedBytes, Inodes: u.InodesUsed}, err
+		}
+	}
+	return c, nil
 }
 
 // Collect returns a snapshot. If another call measures, Collect waits for its result, and measures

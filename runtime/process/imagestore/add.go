@@ -227,10 +227,6 @@ func (s *Store) assemble(d *dirs, files *fileTree, rec imageRecord) error {
 	if err != nil {
 		return err
 	}
-	raw, err := json.Marshal(rec)
-	if err != nil {
-		return err
-	}
 	return build(d.images, folder, func(dir *os.Root) error {
 		if err := dir.Mkdir(rootfsName, 0o700); err != nil {
 			return err
@@ -249,6 +245,11 @@ func (s *Store) assemble(d *dirs, files *fileTree, rec imageRecord) error {
 			b.from = append(b.from, path.Join(layersName, from))
 		}
 		if err := b.build(rootfs, "", files.root); err != nil {
+			return err
+		}
+		rec.Owners = b.noted()
+		raw, err := json.Marshal(rec)
+		if err != nil {
 			return err
 		}
 		return dir.WriteFile(imageFile, raw, 0o600)

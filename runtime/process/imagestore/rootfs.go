@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"os"
 	"path"
+
+	"github.com/keelson-dev/keelson/runtime/process"
 )
 
 // builder makes the files of a tree in the store.
@@ -13,6 +15,36 @@ type builder struct {
 	store *os.Root
 	root  string   // path of the image's root in the store
 	from  []string // paths of the layers' folders in the store, by number
+
+	owners []process.Owner // of files that do not belong to root in the image
+	bytes  int64           // of their content
+}
+
+// Bounds of the files that get another owner in each container. Each is copied then.
+const (
+	maxOwners = 1000
+	maxOwned  = 64 << 20 // bytes
+)
+
+// note notes the owner of a file or folder.
+func (b *builder) note(dir *os.Root, name, at string, n *node) error {
+	if owned() || n.uid == 0 && n.gid == 0 || len(b.owners) > maxOwners {
+		return nil
+	}
+	info, err := dir.Lstat(name)
+	if err == nil && n.kind == kindFile {
+		b.bytes += info.Size()
+	}
+	b.owners = append(b.owners, process.Owner{Path: at, UID: uint32(n.uid), GID: uint32(n.gid)})
+	return err
+}
+
+// noted returns the noted owners, none if they are too many.
+func (b *builder) noted() []process.Owner {
+	if len(b.owners) > maxOwners || b.bytes > maxOwned {
+		return nil
+	}
+	return b.owners
 }
 
 // build makes the content of a folder of the tree. path is the folder's path in the image, and dir
@@ -33,8 +65,8 @@ func (b *builder) build(dir *os.Root, at string, folder *node) error {
 	return dir.Chmod(".", folder.mode)
 }
 
-// owned reports whether files get the owners that the image names. Without root, all files belong
-// to the agent's user, who is the container's only user.
+// owned reports whether files get the owners that the image names. Without root, all files of the store belong
+// to the agent's user.
 func owned() bool { return os.Geteuid() == 0 }
 
 func (b *builder) make(dir *os.Root, name, at string, n *node) error {
@@ -46,7 +78,11 @@ func (b *builder) make(dir *os.Root, name, at string, n *node) error {
 		}
 		return err
 	case kindFile:
-		return b.store.Link(path.Join(b.from[n.from], contentPath(n.content)), path.Join(b.root, at))
+		err := b.store.Link(path.Join(b.from[n.from], contentPath(n.content)), path.Join(b.root, at))
+		if err == nil {
+			err = b.note(dir, name, at, n)
+		}
+		return err
 	}
 	if err := dir.Mkdir(name, 0o700); err != nil {
 		return err
@@ -56,5 +92,8 @@ func (b *builder) make(dir *os.Root, name, at string, n *node) error {
 		return err
 	}
 	defer child.Close()
+	if err := b.note(dir, name, at, n); err != nil {
+		return err
+	}
 	return b.build(child, at, n)
 }

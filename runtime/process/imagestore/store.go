@@ -107,6 +107,7 @@ type imageRecord struct {
 	Config config
 	Layers []string // digests of the uncompressed layers, the lowest first
 	Size   int64    // bytes of the files of all layers
+	Owners []process.Owner
 }
 
 // dirs are the open folders of a store.
@@ -247,7 +248,7 @@ func (s *Store) rootFS(d *dirs, rec *imageRecord) (process.RootFS, error) {
 		Dir:        filepath.Join(s.root, imagesName, folder, rootfsName),
 		Entrypoint: rec.Config.Entrypoint, Cmd: rec.Config.Cmd, Env: env,
 		User:       fmt.Sprintf("%d:%d", user.Uid, user.Gid),
-		WorkingDir: rec.Config.WorkingDir, StopSignal: rec.Config.StopSignal,
+		WorkingDir: rec.Config.WorkingDir, StopSignal: rec.Config.StopSignal, Owners: rec.Owners,
 	}, nil
 }
 

@@ -31,6 +31,10 @@ func Main() {
 	case len(os.Args) == 2 && os.Args[0] == record.ShimName:
 	case len(os.Args) > 3 && os.Args[0] == record.NetworkName:
 		do = keepNetwork
+	case len(os.Args) > 1 && os.Args[0] == record.ReclaimName:
+		do = reclaim
+	case len(os.Args) == 2 && os.Args[0] == record.MeasureName:
+		do = measure
 	default:
 		return
 	}
@@ -38,7 +42,7 @@ func Main() {
 	// the container must not end before the container.
 	goruntime.LockOSThread()
 	if err := do(); err != nil {
-		// Stderr is a file in the container's folder; the keeper of a network has none.
+		// Stderr is a file in the container's folder; the keeper of a network has none, and the agent reads that of reclaim and measure.
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
 	}

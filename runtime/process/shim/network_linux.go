@@ -4,6 +4,7 @@ package shim
 
 import (
 	"bytes"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
@@ -42,7 +43,11 @@ func keepNetwork() error {
 	signal.Notify(k.ended, unix.SIGCHLD)
 	signal.Notify(k.asked, record.StopSignal, record.KillSignal)
 	signal.Notify(make(chan os.Signal, 1), others()...)
-	err := k.start(os.Args[2] == record.OwnUser, os.Args[3:])
+	var users record.Users
+	err := json.Unmarshal([]byte(os.Args[2]), &users)
+	if err == nil {
+		err = k.start(users, os.Args[3:])
+	}
 	defer k.end()
 	if err != nil {
 		return tell(record.Started{Error: err.Error()})
@@ -59,9 +64,9 @@ func keepNetwork() error {
 }
 
 // start makes the network, and returns when the network is ready.
-func (k *keeper) start(ownUser bool, command []string) (err error) {
+func (k *keeper) start(users record.Users, command []string) (err error) {
 	_ = os.WriteFile("/proc/self/comm", []byte(record.NetworkName), 0)
-	if k.inside, err = stage.HoldNetwork(ownUser); err != nil {
+	if k.inside, err = stage.HoldNetwork(users); err != nil {
 		return fmt.Errorf("network namespace: %w", err)
 	}
 	dir, err := os.Getwd()
@@ -81,7 +86,7 @@ func (k *keeper) start(ownUser bool, command []string) (err error) {
 	says := os.NewFile(uintptr(k.said[1]), "errors of pasta")
 	defer says.Close()
 	args := append(command, "--pid", filepath.Join(dir, pastaFile))
-	if ownUser {
+	if users.Own {
 		args = append(args, strconv.Itoa(k.inside))
 	} else { // pasta becomes the user nobody by default, who may not see the namespace
 		args = append(args, "--runas", "0:0", "--netns", fmt.Sprintf("/proc/%d/ns/net", k.inside))

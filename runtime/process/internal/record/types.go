@@ -36,11 +36,14 @@ const (
 const ShimName = "keelson-shim"
 
 // NetworkName is argument 0 of the process that keeps the network of a pod. Argument 1 is the
-// sandbox's folder, argument 2 is OwnUser or "", and the command of pasta follows.
+// sandbox's folder, argument 2 is a Users in JSON, and the command of pasta follows.
 const NetworkName = "keelson-network"
 
-// OwnUser asks for a user namespace that owns the network namespace.
-const OwnUser = "own-user"
+// Argument 0 of processes that are root of a user namespace with IDs. The other arguments are folders.
+const (
+	ReclaimName = "keelson-reclaim" // makes their files belong to the agent's user
+	MeasureName = "keelson-measure" // prints their disk usage
+)
 
 // ShimEnv marks a shim in the shim's environment. Containers do not inherit the mark.
 const ShimEnv = "KEELSON_SHIM"
@@ -105,6 +108,7 @@ type Sandbox struct {
 	Hostname    string    `json:"hostname,omitempty"`
 	HostNetwork bool      `json:"hostNetwork,omitempty"`
 	Network     bool      `json:"network,omitempty"` // the pod has a network namespace, see Network
+	IDs         *IDs      `json:"ids,omitempty"`     // for the containers, and the network; nil: a single user
 	BootID      string    `json:"bootID"`
 	CreatedAt   time.Time `json:"createdAt"`
 }
@@ -113,6 +117,26 @@ type Sandbox struct {
 type Network struct {
 	Keeper proc.Ref `json:"keeper"` // has started the other one and pasta, and ends them
 	Inside proc.Ref `json:"inside"` // is a member of the namespace, and does nothing
+}
+
+// IDs are subordinate users and groups of the agent's user. In a user namespace that maps them, 0 is the agent's
+// user, and 1 is the first of the IDs.
+type IDs struct {
+	Users  Range `json:"users"`
+	Groups Range `json:"groups"`
+}
+
+// Range is a range of user or group IDs of the host.
+type Range struct {
+	First   uint32 `json:"first"`
+	Count   uint32 `json:"count"`
+	Program string `json:"program"` // the path of newuidmap or newgidmap, which may map the range
+}
+
+// Users is the user namespace that owns a network namespace.
+type Users struct {
+	Own bool `json:"own"`           // there is one; it maps the agent's user to itself, or IDs
+	IDs *IDs `json:"ids,omitempty"` // with Own
 }
 
 // Stopped is the record written by StopSandbox.
@@ -192,11 +216,14 @@ type Root struct {
 	Upper   string `json:"upper,omitempty"`
 	Scratch string `json:"scratch,omitempty"`
 
+	Owners []Owner `json:"owners,omitempty"` // of files of Lower
+
 	ReadOnly bool   `json:"readOnly,omitempty"`
 	Mounts   []Bind `json:"mounts"` // in this order
 	Hostname string `json:"hostname,omitempty"`
 
-	OwnUser bool     `json:"ownUser,omitempty"` // a user namespace, which maps UID and GID to the agent's
+	OwnUser bool     `json:"ownUser,omitempty"` // a user namespace, which maps UID and GID to the agent's, or IDs
+	IDs     *IDs     `json:"ids,omitempty"`     // of the sandbox
 	UID     uint32   `json:"uid"`
 	GID     uint32   `json:"gid"`
 	Groups  []uint32 `json:"groups,omitempty"` // supplementary groups, without OwnUser
@@ -207,6 +234,16 @@ type Root struct {
 	HostPID bool `json:"hostPID,omitempty"`
 	HostIPC bool `json:"hostIPC,omitempty"`
 }
+
+// Owner is the owner of a file of an image.
+type Owner struct {
+	Path string `json:"path"` // below the image's root, without links
+	UID  uint32 `json:"uid"`
+	GID  uint32 `json:"gid"`
+}
+
+// MapsIDs reports whether the user namespace maps IDs: the container's root may change to another user.
+func (r *Root) MapsIDs() bool { return r.OwnUser && r.IDs != nil && r.UID == 0 && r.GID == 0 }
 
 // Resolve makes a file of the host the container's /etc/resolv.conf.
 func (r *Root) Resolve(file string) {
@@ -224,8 +261,9 @@ type Bind struct {
 	Over     string `json:"over,omitempty"` // a folder that is laid over From, which cannot be written
 	File     bool   `json:"file,omitempty"` // From is no folder
 	ReadOnly bool   `json:"readOnly,omitempty"`
-	Device   bool   `json:"device,omitempty"` // devices may be opened
-	Follow   bool   `json:"follow,omitempty"` // later mounts of the host below From appear
+	Device   bool   `json:"device,omitempty"`  // devices may be opened
+	Follow   bool   `json:"follow,omitempty"`  // later mounts of the host below From appear
+	Passing  bool   `json:"passing,omitempty"` // the files end with the pod
 }
 
 // Files are the host's paths that a container may use, with everything below them.

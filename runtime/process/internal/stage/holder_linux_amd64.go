@@ -128,7 +128,7 @@ func newHolderProgram(stop unix.Signal) (program holderProgram, err error) {
 // the error where there are no tiny programs. The process waits before it executes its program, see
 // Await and Begin. The caller closes the Birth.
 func Hold(c Command, h Holder) (*Birth, error) {
-	if root := c.Walls.Root; root != nil && root.Network != nil { // a process between would be the holder's child
+	if root := c.Walls.Root; root != nil && (root.Network != nil || root.MapsIDs()) { // a process between would be the holder's child
 		return nil, errors.ErrUnsupported
 	}
 	program, err := programFor(h.Stop)

@@ -31,28 +31,37 @@ func owner(ownUser bool) uintptr {
 	return 0
 }
 
-// join makes the process a member of a pod's network namespace. Its child has the other namespaces for itself,
-// and goes on.
+// join makes the process a member of a pod's network namespace, or root of a user namespace that maps IDs, or both. Its
+// child has the other namespaces for itself, and goes on.
 func (s *stage) join(root *record.Root, pass func(*os.File) (int, error)) error {
-	inside, err := root.Network.Open()
-	if err != nil {
-		return fmt.Errorf("the pod's network is gone: %w", err)
+	if root.Network == nil {
+		if err := s.enterUsers(*root.IDs, pass); err != nil {
+			return err
+		}
+	} else {
+		inside, err := root.Network.Open()
+		if err != nil {
+			return fmt.Errorf("the pod's network is gone: %w", err)
+		}
+		defer inside.Close()
+		fd, err := pass(inside.File())
+		if err != nil {
+			return err
+		}
+		s.add(must, "enter the pod's network", unix.SYS_SETNS, fd, unix.CLONE_NEWNET|owner(root.OwnUser))
 	}
-	defer inside.Close()
-	fd, err := pass(inside.File())
-	if err != nil {
-		return err
+	flags := namespaces(root)
+	if root.MapsIDs() {
+		flags &^= unix.CLONE_NEWUSER
 	}
-	s.add(must, "enter the pod's network", unix.SYS_SETNS, fd, unix.CLONE_NEWNET|owner(root.OwnUser))
-	s.clone(uintptr(unix.SIGCHLD) | unix.CLONE_PARENT | namespaces(root))
+	s.clone(uintptr(unix.SIGCHLD) | unix.CLONE_PARENT | flags)
 	s.furnish(root)
 	return nil
 }
 
 // HoldNetwork makes a process in a new network namespace, which does nothing and is killed when the calling
-// thread ends. Every user of the namespace may listen on all ports. With ownUser, a new user
-// namespace owns the network namespace, with the caller's user and group.
-func HoldNetwork(ownUser bool) (pid int, err error) {
+// thread ends. Every user of the namespace may listen on all ports.
+func HoldNetwork(users record.Users) (pid int, err error) {
 	if !Built {
 		return 0, errNoNamespaces
 	}
@@ -62,13 +71,28 @@ func HoldNetwork(ownUser bool) (pid int, err error) {
 	}
 	defer c.close()
 	s := c.stage
-	s.flags |= unix.CLONE_NEWNET | owner(ownUser)
-	if ownUser {
-		s.mapUser(uint32(os.Geteuid()), uint32(os.Getegid()))
+	groups := [2]int{os.Getegid(), os.Getegid()} // who may ping
+	if users.IDs != nil {
+		if err := s.enterUsers(*users.IDs, c.pass); err != nil {
+			return 0, err
+		}
+		s.add(must, "network namespace", unix.SYS_UNSHARE, unix.CLONE_NEWNET)
+		groups = [2]int{0, int(users.IDs.Groups.Count)}
+	} else {
+		s.flags |= unix.CLONE_NEWNET | owner(users.Own)
+		if users.Own {
+			s.mapUser(&record.Root{UID: uint32(os.Geteuid()), GID: uint32(os.Getegid())})
+		}
 	}
 	s.write("/proc/sys/net/ipv4/ip_unprivileged_port_start", "0")
-	s.write("/proc/sys/net/ipv4/ping_group_range", fmt.Sprintf("%d %d", os.Getegid(), os.Getegid()))
+	s.write("/proc/sys/net/ipv4/ping_group_range", fmt.Sprintf("%d %d", groups[0], groups[1]))
 	s.hold(0, 0) // otherwise pasta, which gives up its own capabilities, may not see the namespaces
+	return c.wait()
+}
+
+// wait makes a process that waits for its end.
+func (c *child) wait() (pid int, err error) {
+	s := c.stage
 	s.dieWithParent()
 	s.add(must, "session", unix.SYS_SETSID)
 	s.add(must, "close files", unix.SYS_CLOSE_RANGE, 0, uintptr(1<<32-1), 0)

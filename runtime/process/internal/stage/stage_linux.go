@@ -124,8 +124,8 @@ func (s *stage) unshare(root *record.Root) {
 // furnish prepares the new namespaces.
 func (s *stage) furnish(root *record.Root) {
 	s.add(must, "file mode mask", unix.SYS_UMASK, 0o022)
-	if root.OwnUser {
-		s.mapUser(root.UID, root.GID)
+	if root.OwnUser && !root.MapsIDs() {
+		s.mapUser(root)
 	}
 	propagation := uintptr(unix.MS_PRIVATE)
 	if slices.ContainsFunc(root.Mounts, func(b record.Bind) bool { return b.Follow }) {
@@ -135,10 +135,14 @@ func (s *stage) furnish(root *record.Root) {
 }
 
 // mapUser maps a user and a group of the new user namespace to the caller's.
-func (s *stage) mapUser(uid, gid uint32) {
+func (s *stage) mapUser(root *record.Root) {
+	uid, gid := os.Geteuid(), os.Getegid()
+	if root.Network != nil && root.IDs != nil {
+		uid, gid = 0, 0 // the caller's numbers in the user namespace of the network
+	}
 	s.write("/proc/self/setgroups", "deny")
-	s.write("/proc/self/gid_map", fmt.Sprintf("%d %d 1", gid, os.Getegid()))
-	s.write("/proc/self/uid_map", fmt.Sprintf("%d %d 1", uid, os.Geteuid()))
+	s.write("/proc/self/gid_map", fmt.Sprintf("%d %d 1", root.GID, gid))
+	s.write("/proc/self/uid_map", fmt.Sprintf("%d %d 1", root.UID, uid))
 }
 
 // namespaces returns the flags of the namespaces that a container has for itself.
@@ -306,6 +310,11 @@ func (s *stage) changeRoot(root *record.Root) {
 	s.add(must, "change the root", unix.SYS_PIVOT_ROOT, s.Text("."), s.Text("."))
 	s.add(must, "leave the old root", unix.SYS_UMOUNT2, s.Text("."), unix.MNT_DETACH)
 	s.add(must, "change to /", unix.SYS_CHDIR, s.Text("/"))
+	for _, o := range root.Owners {
+		if root.IDs.Users.Count >= o.UID && root.IDs.Groups.Count >= o.GID {
+			s.add(must, "owner of "+o.Path, unix.SYS_FCHOWNAT, atCwd, s.Text(o.Path), o.UID, o.GID, unix.AT_SYMLINK_NOFOLLOW)
+		}
+	}
 
 	s.place(proc, "/proc", false)
 	for _, name := range fixedInProc {
@@ -360,10 +369,10 @@ func escape(folder string) string {
 	return strings.NewReplacer(`\`, `\\`, ":", `\:`).Replace(folder)
 }
 
-// user changes to the user and the groups of the container. In a user namespace they are mapped
+// user changes to the user and the groups of the container. In a user namespace with a single user they are mapped
 // already.
 func (s *stage) user(root *record.Root) {
-	if root.OwnUser {
+	if root.OwnUser && !root.MapsIDs() {
 		return
 	}
 	groups := append([]uint32{root.GID}, root.Groups...)

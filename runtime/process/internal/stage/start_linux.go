@@ -97,10 +97,15 @@ func (s *stage) prepare(c *Command, pass func(*os.File) (fd int, err error)) err
 		}
 	}
 	switch {
+	case c.As != nil:
+		if err := s.enterUsers(*c.As, pass); err != nil {
+			return err
+		}
+		s.user(&record.Root{})
 	case root == nil:
 	case c.Beside != nil:
 		s.enter(int(c.Beside.Fd()), root)
-	case root.Network != nil:
+	case root.Network != nil || root.MapsIDs():
 		if err := s.join(root, pass); err != nil {
 			return err
 		}
@@ -137,6 +142,8 @@ func (s *stage) prepare(c *Command, pass func(*os.File) (fd int, err error)) err
 	case w.Capabilities == nil:
 	case root != nil && root.UID != 0:
 		s.hold(0, int(root.UID))
+	case root != nil && root.MapsIDs():
+		s.hold(*w.Capabilities, 0)
 	default:
 		s.hold(*w.Capabilities, os.Geteuid())
 	}

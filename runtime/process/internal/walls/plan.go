@@ -33,12 +33,14 @@ type Volume struct {
 	ReadOnly      bool
 	File          bool
 	Follow        bool // later mounts of the host appear in the container
+	Passing       bool // the files end with the pod
 }
 
 // Image is the root file system of a container.
 type Image struct {
 	Lower, Upper, Scratch, Dir string
 	UID, GID                   uint32
+	Owners                     []record.Owner
 }
 
 // devices are the files below /dev that every container may read and write.
@@ -111,7 +113,7 @@ func (h Host) root(a Ask, p Paths) *record.Root {
 		OwnUser: h.OwnUser(), UID: uint32(p.UID), GID: uint32(p.GID), Groups: p.Groups,
 	}
 	if i := p.Image; i != nil {
-		r.Dir, r.Lower, r.Upper, r.Scratch, r.UID, r.GID = i.Dir, i.Lower, i.Upper, i.Scratch, i.UID, i.GID
+		r.Dir, r.Lower, r.Upper, r.Scratch, r.UID, r.GID, r.Owners = i.Dir, i.Lower, i.Upper, i.Scratch, i.UID, i.GID, i.Owners
 	}
 	if a.User != nil {
 		r.UID = uint32(*a.User)
@@ -138,7 +140,7 @@ func (h Host) root(a Ask, p Paths) *record.Root {
 	for _, v := range sorted.Collect(slices.Values(p.Volumes), func(a, b Volume) int {
 		return strings.Compare(a.ContainerPath, b.ContainerPath) // the outer one first
 	}) {
-		r.Mounts = append(r.Mounts, record.Bind{From: v.HostPath, To: v.ContainerPath, ReadOnly: v.ReadOnly, File: v.File, Follow: v.Follow})
+		r.Mounts = append(r.Mounts, record.Bind{From: v.HostPath, To: v.ContainerPath, ReadOnly: v.ReadOnly, File: v.File, Follow: v.Follow, Passing: v.Passing})
 	}
 	return r
 }
