@@ -64,4 +64,7 @@ func TestAnEmptyNameIsRefused(t *testing.T) {
 		require.Equal(t, 2, code, args)
 		require.Contains(t, out.String(), "want nodeagent "+args[0])
 	}
+	var out strings.Builder
+	require.Equal(t, 1, changeVersions("rollback", []string{"", "--root-dir", t.TempDir()}, &out, &out))
+	require.Contains(t, out.String(), "want the name of a pod")
 }

@@ -210,7 +210,6 @@ func run(f flags) error {
 	wg.Go(func() { serveKubectl(serving) })
 	wg.Go(func() { serveHealthz(serving) })
 	wg.Go(func() { serveLocal(serving) })
-	wg.Go(func() { out.show(serving, agent, local.poke) })
 	defer out.ended()
 	if err := rotateLogs(serving, f, rt, out.log, &wg); err != nil {
 		return err
@@ -224,6 +223,7 @@ func run(f flags) error {
 		wg.Go(func() { _ = member.run(serving) }) // returns nil when serving ends
 	}
 	out.started(f)
+	wg.Go(func() { out.show(serving, agent, local.poke) })
 	wg.Go(func() { manager.run(serving, agent) })
 	context.AfterFunc(ctx, func() {
 		out.stopping(f)

@@ -95,6 +95,7 @@ func (o *objectFolder) look() {
 	}
 	for name, f := range o.files {
 		if !found[name] && name != "." {
+			o.say(name, nil)
 			delete(o.files, name)
 			o.drop(f, nil)
 		}

@@ -69,6 +69,20 @@ func TestObjectsFollowTheirFolder(t *testing.T) {
 
 // An object that moves to another file is always present, in any order of reads. Of an object in
 // two files, the remaining file counts.
+// The problem of a faulty file ends with the removal of the file.
+func TestTheProblemOfARemovedFileEnds(t *testing.T) {
+	dir, p := t.TempDir(), &problems{}
+	store, err := objects.NewStore(objects.Options{})
+	require.NoError(t, err)
+	folder := newObjectFolder(dir, store, zap.New(p))
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "a.yaml"), []byte("kind: ["), 0o600))
+	folder.look()
+	require.Len(t, p.lines(), 1)
+	require.NoError(t, os.Remove(filepath.Join(dir, "a.yaml")))
+	folder.look()
+	require.Empty(t, p.lines())
+}
+
 func TestObjectsMayMoveToAnotherFile(t *testing.T) {
 	for _, names := range [][2]string{{"a.yaml", "b.yaml"}, {"b.yaml", "a.yaml"}} {
 		dir := t.TempDir()

@@ -3,6 +3,7 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
 	"path/filepath"
 	"slices"
@@ -23,6 +24,14 @@ const (
 	objectsNotUsed      = "objects not used"
 	objectsProblemOver  = "problem with objects is over"
 )
+
+// problemOf holds the message of each problem that ends, by the message of its end.
+var problemOf = map[string]string{
+	manifestProblemOver:        manifestNotUsed,
+	objectsProblemOver:         objectsNotUsed,
+	node.SourceProblemOver:     node.SourceProblem,
+	updates.ProblemOverMessage: updates.ProblemMessage,
+}
 
 // problems is a zapcore.Core that keeps the last warnings for the screen, in one line each. A line
 // starts with the affected object. A line is removed when its problem is over.
@@ -50,7 +59,7 @@ func (p *problems) Sync() error { return nil }
 
 // Check implements zapcore.Core. It selects warnings, and messages about the end of a problem.
 func (p *problems) Check(e zapcore.Entry, ce *zapcore.CheckedEntry) *zapcore.CheckedEntry {
-	if e.Level >= zapcore.WarnLevel || e.Message == manifestProblemOver || e.Message == objectsProblemOver || e.Message == updates.ProblemOverMessage {
+	if e.Level >= zapcore.WarnLevel || problemOf[e.Message] != "" {
 		return ce.AddCore(e, p)
 	}
 	return ce
@@ -59,17 +68,7 @@ func (p *problems) Check(e zapcore.Entry, ce *zapcore.CheckedEntry) *zapcore.Che
 // Write implements zapcore.Core.
 func (p *problems) Write(e zapcore.Entry, fields []zapcore.Field) error {
 	full, about, why := p.read(fields)
-	message := e.Message
-	switch message {
-	case manifestProblemOver:
-		message = manifestNotUsed
-	case objectsProblemOver:
-		message = objectsNotUsed
-	case node.SourceProblemOver:
-		message = node.SourceProblem
-	case updates.ProblemOverMessage:
-		message = updates.ProblemMessage
-	}
+	message := cmp.Or(problemOf[e.Message], e.Message)
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.mu.last = slices.DeleteFunc(p.mu.last, func(old problem) bool {

@@ -15,8 +15,21 @@ import (
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/keelson-dev/keelson/examples/nodeagent/node"
 	"github.com/keelson-dev/keelson/runtime"
 )
+
+// The line of a source disappears when the source works again, as its retries report.
+func TestTheProblemOfASourceEnds(t *testing.T) {
+	p := &problems{}
+	log, about := zap.New(p), zap.String("source", "http")
+	log.Warn(node.SourceProblem, about, zap.Error(errors.New("refused")))
+	require.Len(t, p.lines(), 1)
+	log.Info(node.SourceProblemOver, zap.String("source", "file"))
+	require.Len(t, p.lines(), 1, "of another source")
+	log.Info(node.SourceProblemOver, about)
+	require.Empty(t, p.lines())
+}
 
 // Object and reason of a problem fit on a narrow screen. The line disappears when the problem is
 // over.

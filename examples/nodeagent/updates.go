@@ -89,7 +89,7 @@ func changeVersions(command string, args []string, out, errOut io.Writer) int {
 		return 0
 	case err == nil && set.NArg() > most:
 		err = fmt.Errorf("%d arguments, want %d at most (see --help)", set.NArg(), most)
-	case err == nil && command == "rollback" && set.NArg() == 0:
+	case err == nil && command == "rollback" && set.Arg(0) == "":
 		err = errors.New("want the name of a pod (see --help)")
 	}
 	var dir string
