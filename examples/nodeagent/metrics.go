@@ -204,7 +204,7 @@ func rejectionLabel(reason string) string {
 	switch reason {
 	case "OutOfcpu", "OutOfmemory", "OutOfephemeral-storage", "OutOfpods",
 		admission.ReasonTaint, admission.ReasonOS, admission.ReasonOSSelector, admission.ReasonSysctl, "VolumeAttachmentLimitExceeded",
-		node.ReasonUnsupported:
+		admission.ReasonUnsupported:
 		return reason
 	}
 	if strings.HasPrefix(reason, admission.ReasonOutOf) {

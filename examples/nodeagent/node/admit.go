@@ -17,10 +17,6 @@ import (
 	"github.com/keelson-dev/keelson/runtime"
 )
 
-// ReasonUnsupported is the status reason of a pod with fields that the node cannot honour. The
-// other reasons are in package admission.
-const ReasonUnsupported = admission.ReasonUnsupported
-
 // maxFileName is the longest name of a file, in bytes.
 const maxFileName = 255
 
@@ -48,12 +44,12 @@ func (a *Agent) admit(pod *v1.Pod) bool {
 // decide returns the decision about a pod. A pod with fields that the node cannot honour is
 // refused, unless the pod has ended. The gate decides about all other pods.
 func (a *Agent) decide(pod *v1.Pod) feature.AdmitResult {
-	reason := ReasonUnsupported
-	if os := pod.Spec.OS; os != nil && string(os.Name) != goruntime.GOOS {
-		reason = admission.ReasonOS // the kubelet's reason: the fields are those of the other system
-	}
 	if !podfacts.IsTerminal(pod.Status.Phase) {
 		if err := a.check(pod); err != nil {
+			reason := admission.ReasonUnsupported
+			if os := pod.Spec.OS; os != nil && string(os.Name) != goruntime.GOOS {
+				reason = admission.ReasonOS // the kubelet's reason: the fields are those of the other system
+			}
 			return feature.AdmitResult{Reason: reason, Message: err.Error()}
 		}
 	}

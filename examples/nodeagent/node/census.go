@@ -83,12 +83,8 @@ func (a *Agent) Census() Census {
 // isActive reports whether a desired pod counts as active. A pod that is still being terminated is
 // active.
 func (a *Agent) isActive(pod *v1.Pod) bool {
-	switch over := podfacts.IsTerminal(a.host.Status(pod).Phase); {
-	case a.host.Workers.IsPodKnownTerminated(pod.UID):
-		return false
-	case a.host.Workers.IsPodTerminationRequested(pod.UID):
-		return true
-	default:
-		return !over
+	if a.host.Workers.IsPodTerminationRequested(pod.UID) {
+		return !a.host.Workers.IsPodKnownTerminated(pod.UID)
 	}
+	return !podfacts.IsTerminal(a.host.Status(pod).Phase)
 }

@@ -14,6 +14,8 @@ import (
 	"time"
 
 	"go.uber.org/zap"
+
+	"github.com/keelson-dev/keelson/internal/retry"
 )
 
 // ErrRootInUse is wrapped by the error of LockRoot, and so of Run, if another agent holds the folder.
@@ -79,18 +81,16 @@ func acquire(ctx context.Context, file *os.File, log *zap.Logger) error {
 	}
 	within, cancel := context.WithTimeout(ctx, lockPatience)
 	defer cancel()
-	for errors.Is(err, ErrRootInUse) {
-		select {
-		case <-time.After(lockPause):
-		case <-within.Done():
-			if ctx.Err() != nil {
-				return context.Cause(ctx)
-			}
-			return fmt.Errorf("%w (%s): stop that agent, or choose another folder", ErrRootInUse, holder(file))
-		}
+	for errors.Is(err, ErrRootInUse) && retry.Sleep(within, lockPause) == nil {
 		err = tryLock(file)
 	}
-	return err
+	switch {
+	case !errors.Is(err, ErrRootInUse):
+		return err
+	case ctx.Err() != nil:
+		return context.Cause(ctx)
+	}
+	return fmt.Errorf("%w (%s): stop that agent, or choose another folder", ErrRootInUse, holder(file))
 }
 
 func tryLock(file *os.File) error {

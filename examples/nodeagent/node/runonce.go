@@ -16,6 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/keelson-dev/keelson/internal/podfacts"
+	"github.com/keelson-dev/keelson/internal/signal"
 	"github.com/keelson-dev/keelson/podconfig"
 	"github.com/keelson-dev/keelson/podworkers"
 )
@@ -66,9 +67,10 @@ type Result struct {
 // RunOnce follows the kubelet's --runonce (up to 1.31). Differences: RunOnce waits for pods that
 // have to end, waits for readiness, retries failed syncs, and obeys ctx.
 func (a *Agent) RunOnce(ctx context.Context, o RunOnceOptions) ([]Result, error) {
-	if err := o.complete(); err != nil {
-		return nil, err
+	if o.Timeout < 0 {
+		return nil, fmt.Errorf("node: RunOnceOptions.Timeout is %s: want 0 or more", o.Timeout)
 	}
+	o.Timeout = cmp.Or(o.Timeout, runOnceTimeout)
 	if a.state.ran.Load() {
 		return nil, errors.New("node: Run was called before")
 	}
@@ -93,49 +95,34 @@ func (a *Agent) RunOnce(ctx context.Context, o RunOnceOptions) ([]Result, error)
 	return results, errors.Join(errs...)
 }
 
-func (o *RunOnceOptions) complete() error {
-	if o.Timeout < 0 {
-		return fmt.Errorf("node: RunOnceOptions.Timeout is %s: want 0 or more", o.Timeout)
-	}
-	o.Timeout = cmp.Or(o.Timeout, runOnceTimeout)
-	return nil
-}
-
 // once watches an agent during RunOnce.
 type once struct {
 	RunOnceOptions
 	agent   *Agent
-	changed chan struct{} // capacity 1: a pod's status or sync has changed
+	changed signal.Signal // a pod's status or sync has changed
 	spoken  chan string   // the name of each source, after its first snapshot
 }
 
 func newOnce(a *Agent, o RunOnceOptions) *once {
-	w := &once{RunOnceOptions: o, agent: a, changed: make(chan struct{}, 1), spoken: make(chan string, len(a.opts.Sources))}
+	w := &once{RunOnceOptions: o, agent: a, changed: signal.New(), spoken: make(chan string, len(a.opts.Sources))}
 	told, synced := a.opts.Status, a.opts.Observer.PodSynced
 	a.opts.Status = func(pod *v1.Pod, status v1.PodStatus) {
 		if told != nil {
 			told(pod, status)
 		}
-		w.poke()
+		w.changed.Notify()
 	}
 	a.opts.Observer.PodSynced = func(e podworkers.SyncEvent) {
 		if synced != nil {
 			synced(e)
 		}
-		w.poke()
+		w.changed.Notify()
 	}
 	a.opts.Sources = slices.Clone(a.opts.Sources)
 	for i, s := range a.opts.Sources {
 		a.opts.Sources[i] = onceSource{s, sync.OnceFunc(func() { w.spoken <- s.Name() })}
 	}
 	return w
-}
-
-func (w *once) poke() {
-	select {
-	case w.changed <- struct{}{}:
-	default:
-	}
 }
 
 // onceSource passes on the changes of a source up to its first snapshot.

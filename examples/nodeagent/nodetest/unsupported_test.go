@@ -55,9 +55,9 @@ func TestSourcesThatAreNotThereAreRefused(t *testing.T) {
 				time.Sleep(time.Hour)
 				status := n.Status("web")
 				require.Equal(t, v1.PodFailed, status.Phase)
-				require.Equal(t, node.ReasonUnsupported, status.Reason)
+				require.Equal(t, admission.ReasonUnsupported, status.Reason)
 				require.Equal(t, "Pod was rejected: the fake runtime cannot honour: "+want, status.Message)
-				require.Equal(t, []string{"web"}, eventsOf(n, node.ReasonUnsupported), "once")
+				require.Equal(t, []string{"web"}, eventsOf(n, admission.ReasonUnsupported), "once")
 			})
 		})
 	}
