@@ -178,7 +178,7 @@ func newCgroups(f flags, backend cri.Backend, numbers *metrics, log *zap.Logger)
 }
 
 // cgroupFeatures returns the features of node.Options.
-func cgroupFeatures(groups *cgroups.Groups) func(*feature.Host) []feature.Feature {
+func cgroupFeatures(groups *cgroups.Groups) features {
 	if groups == nil {
 		return nil
 	}

@@ -8,7 +8,6 @@ import (
 	"github.com/spf13/pflag"
 	"go.uber.org/zap"
 
-	"github.com/keelson-dev/keelson/examples/nodeagent/node/feature"
 	"github.com/keelson-dev/keelson/runtime/cri"
 	"github.com/keelson-dev/keelson/runtime/process"
 )
@@ -37,4 +36,4 @@ type podCgroups struct{}
 
 func newCgroups(flags, cri.Backend, *metrics, *zap.Logger) (*podCgroups, error) { return nil, nil }
 
-func cgroupFeatures(*podCgroups) func(*feature.Host) []feature.Feature { return nil }
+func cgroupFeatures(*podCgroups) features { return nil }

@@ -138,7 +138,7 @@ func newEvictor(ctx context.Context, f flags, usage *collector, numbers *metrics
 }
 
 // features returns the features of node.Options.
-func (e *evictor) features(agent func() *node.Agent) func(*feature.Host) []feature.Feature {
+func (e *evictor) features(agent func() *node.Agent) features {
 	return func(h *feature.Host) []feature.Feature {
 		images := func(ctx context.Context) error { return agent().RemoveUnusedImages(ctx) }
 		all := []feature.Feature{e.manager.Feature(h, eviction.HostOptions{NodeName: e.node, Images: images})}

@@ -12,7 +12,6 @@ import (
 	v1 "k8s.io/api/core/v1"
 
 	"github.com/keelson-dev/keelson/examples/nodeagent/node"
-	"github.com/keelson-dev/keelson/examples/nodeagent/node/feature"
 )
 
 // evictionFlags is empty in a program built without evictions.
@@ -29,5 +28,5 @@ func newEvictor(context.Context, flags, *collector, *metrics, *zap.Logger) (*evi
 	return &evictor{}, nil
 }
 
-func (*evictor) features(func() *node.Agent) func(*feature.Host) []feature.Feature { return nil }
-func (*evictor) pressure() map[v1.NodeConditionType]bool                           { return nil }
+func (*evictor) features(func() *node.Agent) features    { return nil }
+func (*evictor) pressure() map[v1.NodeConditionType]bool { return nil }

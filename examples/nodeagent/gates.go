@@ -56,17 +56,17 @@ func (g *gateFlags) tell(log *zap.Logger) {
 	}
 }
 
-// features adds the features of the gates to others, which may be nil.
-func (g *gateFlags) features(others func(*feature.Host) []feature.Feature, log *zap.Logger) func(*feature.Host) []feature.Feature {
+// features returns the features of the gates, nil without such a gate.
+func (g *gateFlags) features(log *zap.Logger) features {
 	if !g.podsAPI {
-		return others
+		return nil
 	}
-	return joinFeatures(others, func(h *feature.Host) []feature.Feature {
+	return func(h *feature.Host) []feature.Feature {
 		pods, err := podsapi.New(h)
 		if err != nil { // complete has checked it
 			log.Error("--feature-gates PodsAPI=true: the pods API is not served", zap.Error(err))
 			return nil
 		}
 		return []feature.Feature{pods}
-	})
+	}
 }

@@ -13,7 +13,7 @@ import (
 // hostNeeds returns the feature hostneeds, which refuses pods with needs that the host cannot meet.
 // The process backend itself refuses AppArmor and Bidirectional mounts, and with --lenient runs
 // containers without their profiles.
-func hostNeeds(f flags) func(*feature.Host) []feature.Feature {
+func hostNeeds(f flags) features {
 	o := hostneeds.Options{Root: f.root}
 	if f.endpoint != processEndpoint {
 		o.AppArmor, o.Mounts = hostneeds.HasAppArmor, mount.None{}.List

@@ -44,7 +44,7 @@ func (a *archiveFlags) complete(endpoint string, images bool) (err error) {
 // newArchives imports the archives of --image-archives into containerd, before the pods that need the
 // images are started. It returns the feature that follows the folder, nil without the flag. The store
 // of --images reads the folder itself.
-func newArchives(ctx context.Context, f flags, log *zap.Logger) (func(*feature.Host) []feature.Feature, error) {
+func newArchives(ctx context.Context, f flags, log *zap.Logger) (features, error) {
 	if f.archives.dir == "" || f.endpoint == processEndpoint {
 		return nil, nil
 	}

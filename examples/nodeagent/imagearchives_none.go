@@ -9,8 +9,6 @@ import (
 
 	"github.com/spf13/pflag"
 	"go.uber.org/zap"
-
-	"github.com/keelson-dev/keelson/examples/nodeagent/node/feature"
 )
 
 // archiveFlags has no flag in a program built without image archives.
@@ -19,6 +17,6 @@ type archiveFlags struct{ dir string }
 func (*archiveFlags) register(*pflag.FlagSet)     {}
 func (*archiveFlags) complete(string, bool) error { return nil }
 
-func newArchives(context.Context, flags, *zap.Logger) (func(*feature.Host) []feature.Feature, error) {
+func newArchives(context.Context, flags, *zap.Logger) (features, error) {
 	return nil, nil
 }

@@ -43,20 +43,17 @@ func (l *linkFlags) complete(program, logs string) (err error) {
 	return nil
 }
 
-// features returns the features of others and the feature of the links. others may be nil.
-func (f *flags) features(others func(*feature.Host) []feature.Feature, log *zap.Logger) func(*feature.Host) []feature.Feature {
+// linkFeatures returns the feature of the links, nil without a folder for them.
+func linkFeatures(f flags, log *zap.Logger) features {
 	if f.logLinks.dir == "" {
-		return others
+		return nil
 	}
-	return func(h *feature.Host) (all []feature.Feature) {
-		if others != nil {
-			all = others(h)
-		}
+	return func(h *feature.Host) []feature.Feature {
 		links, err := loglinks.New(h, loglinks.Options{Dir: f.logLinks.dir, Logs: f.logs})
 		if err != nil { // the flags are checked
 			log.Error("--container-log-links", zap.Error(err))
-			return all
+			return nil
 		}
-		return append(all, links)
+		return []feature.Feature{links}
 	}
 }

@@ -31,8 +31,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/keelson-dev/keelson/examples/nodeagent/node"
-	"github.com/keelson-dev/keelson/examples/nodeagent/node/feature"
 	"github.com/keelson-dev/keelson/examples/nodeagent/node/updates"
+	"github.com/keelson-dev/keelson/internal/retry"
 	"github.com/keelson-dev/keelson/runtime"
 	"github.com/keelson-dev/keelson/runtime/cri"
 	"github.com/keelson-dev/keelson/runtime/process"
@@ -150,8 +150,6 @@ func run(f flags) error {
 	if err != nil {
 		return err
 	}
-	others := joinFeatures(evictor.features(func() *node.Agent { return agent }), devices.features)
-	features := f.gates.features(f.features(others, out.log), out.log)
 	tokens := func() tokenMaker { return agent }
 	transactions, err := newUpdates(f)
 	if err != nil {
@@ -165,8 +163,9 @@ func run(f flags) error {
 	if err != nil {
 		return err
 	}
-	features = joinFeatures(cgroupFeatures(groups), features, kinds.features, archives, hotplugFeatures, hostNeeds(f))
-	if agent, err = newAgent(ctx, f, lock, rt, store, member, tokens, features, numbers, kinds, transactions, local, out); err != nil {
+	all := joinFeatures(cgroupFeatures(groups), evictor.features(func() *node.Agent { return agent }), devices.features, linkFeatures(f, out.log),
+		f.gates.features(out.log), kinds.features, archives, hotplugFeatures, hostNeeds(f))
+	if agent, err = newAgent(ctx, f, lock, rt, store, member, tokens, all, numbers, kinds, transactions, local, out); err != nil {
 		return err
 	}
 	numbers.watch(agent)
@@ -238,7 +237,7 @@ func run(f flags) error {
 	return agent.Run(ctx)
 }
 
-func newAgent(ctx context.Context, f flags, lock *node.RootLock, rt runtime.Runtime, store *objects.Store, member *membership, tokens func() tokenMaker, features func(*feature.Host) []feature.Feature, numbers *metrics, kinds *localKinds, transactions *updates.Updates, local *local, out *output) (*node.Agent, error) {
+func newAgent(ctx context.Context, f flags, lock *node.RootLock, rt runtime.Runtime, store *objects.Store, member *membership, tokens func() tokenMaker, all features, numbers *metrics, kinds *localKinds, transactions *updates.Updates, local *local, out *output) (*node.Agent, error) {
 	sources, err := newSources(f, kinds, transactions, out.log)
 	if err != nil {
 		return nil, err
@@ -252,7 +251,7 @@ func newAgent(ctx context.Context, f flags, lock *node.RootLock, rt runtime.Runt
 		Sources:  sources,
 		Objects:  store,
 		Observer: numbers.observer(),
-		Features: features,
+		Features: all,
 		HostIPs:  f.hostIPs(ctx),
 		Logger:   out.log,
 
@@ -262,7 +261,7 @@ func newAgent(ctx context.Context, f flags, lock *node.RootLock, rt runtime.Runt
 		RegistryAuthFile:    f.authFile,
 	}
 	if transactions != nil {
-		opts.Sources, opts.Features = transactions.Sources(sources...), joinFeatures(features, transactions.Features)
+		opts.Sources, opts.Features = transactions.Sources(sources...), joinFeatures(all, transactions.Features)
 	}
 	if member != nil {
 		opts.Sources = append(opts.Sources, member.source)
@@ -314,8 +313,7 @@ func listenReadOnly(ctx context.Context, f flags) (net.Listener, error) {
 func listen(ctx context.Context, host string, port int) (net.Listener, error) {
 	address := net.JoinHostPort(host, strconv.Itoa(port))
 	l, err := net.Listen("tcp", address)
-	for late := time.Now().Add(portPatience); errors.Is(err, syscall.EADDRINUSE) && time.Now().Before(late) && ctx.Err() == nil; {
-		time.Sleep(20 * time.Millisecond)
+	for late := time.Now().Add(portPatience); errors.Is(err, syscall.EADDRINUSE) && time.Now().Before(late) && retry.Sleep(ctx, 20*time.Millisecond) == nil; {
 		l, err = net.Listen("tcp", address)
 	}
 	return l, err

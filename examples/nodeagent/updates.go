@@ -15,7 +15,6 @@ import (
 
 	"github.com/spf13/pflag"
 
-	"github.com/keelson-dev/keelson/examples/nodeagent/node/feature"
 	"github.com/keelson-dev/keelson/examples/nodeagent/node/updates"
 	"github.com/keelson-dev/keelson/internal/retry"
 	"github.com/keelson-dev/keelson/podconfig/file/fsnotify"
@@ -34,18 +33,6 @@ func newUpdates(f flags) (*updates.Updates, error) {
 		return nil, fmt.Errorf("--update-policy %q: want %s or %s", f.updatePolicy, updates.Replace, updates.Transactional)
 	}
 	return u, nil
-}
-
-// joinFeatures returns the features of all constructors. A constructor may be nil.
-func joinFeatures(constructors ...func(*feature.Host) []feature.Feature) func(*feature.Host) []feature.Feature {
-	return func(h *feature.Host) (all []feature.Feature) {
-		for _, construct := range constructors {
-			if construct != nil {
-				all = append(all, construct(h)...)
-			}
-		}
-		return all
-	}
 }
 
 // followRequests passes requests of "nodeagent rollback" to u until ctx ends.
