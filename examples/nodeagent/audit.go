@@ -16,7 +16,6 @@ import (
 
 	"github.com/spf13/pflag"
 	"go.uber.org/zap"
-	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/keelson-dev/keelson/examples/nodeagent/node"
 	"github.com/keelson-dev/keelson/runtime"
@@ -149,16 +148,6 @@ func auditRuntime(ctx context.Context, rt runtime.Runtime, collect bool) ([]find
 		out = append(out, one)
 	}
 	return out, errors.Join(errs...)
-}
-
-// podsOf returns the UIDs of all pods in the runtime.
-func podsOf(ctx context.Context, rt runtime.Runtime) (map[types.UID]bool, error) {
-	pods, err := rt.List(ctx, runtime.ListOptions{})
-	out := map[types.UID]bool{}
-	for _, pod := range pods {
-		out[pod.UID] = true
-	}
-	return out, err
 }
 
 func printFindings(out io.Writer, found []finding) error {

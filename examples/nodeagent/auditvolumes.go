@@ -20,9 +20,13 @@ import (
 // auditVolumes returns mounts, folders and records of volumes without a pod in the runtime. It
 // removes nothing, because the agent removes them when it starts.
 func auditVolumes(ctx context.Context, root string, rt runtime.Runtime) ([]finding, error) {
-	pods, err := podsOf(ctx, rt)
+	listed, err := rt.List(ctx, runtime.ListOptions{})
 	if err != nil {
 		return nil, fmt.Errorf("list pods: %w", err)
+	}
+	pods := map[types.UID]bool{}
+	for _, pod := range listed {
+		pods[pod.UID] = true
 	}
 	plugins, err := namedPlugins(root)
 	if err != nil {

@@ -108,6 +108,17 @@ func (c *client) get(ctx context.Context, path string, query url.Values, into an
 	return json.NewDecoder(response.Body).Decode(into)
 }
 
+// print sends a request and prints the answer as the answer comes.
+func (c *client) print(ctx context.Context, r request, out io.Writer) error {
+	response, err := c.do(ctx, r)
+	if err != nil {
+		return err
+	}
+	defer response.Body.Close()
+	_, err = io.Copy(out, response.Body)
+	return err
+}
+
 // kubectlInfo tells the command "nodeagent kubeconfig" how to reach --kubectl-port.
 type kubectlInfo struct {
 	Server string `json:"server"`
@@ -116,13 +127,7 @@ type kubectlInfo struct {
 
 // printToken prints a token for kubectl.
 func printToken(ctx context.Context, c *client, out io.Writer) error {
-	response, err := c.do(ctx, request{method: http.MethodPost, path: "/keelson/token"})
-	if err != nil {
-		return noPort(err)
-	}
-	defer response.Body.Close()
-	_, err = io.Copy(out, response.Body)
-	return err
+	return noPort(c.print(ctx, request{method: http.MethodPost, path: "/keelson/token"}, out))
 }
 
 // noPort explains the error of an agent without --kubectl-port.

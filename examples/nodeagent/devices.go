@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
 	"time"
@@ -145,12 +146,8 @@ func (d *deviceManager) resources(capacity, allocatable v1.ResourceList) (v1.Res
 
 // merged returns a list with the resources of both lists.
 func merged(a, b v1.ResourceList) v1.ResourceList {
-	all := a.DeepCopy()
-	if all == nil {
-		all = v1.ResourceList{}
-	}
-	for name, amount := range b {
-		all[name] = amount
-	}
+	all := v1.ResourceList{}
+	maps.Copy(all, a)
+	maps.Copy(all, b)
 	return all
 }

@@ -61,12 +61,18 @@ func imageGC(f flags, service imagegc.ImageService, inUse imagegc.InUse, disk im
 // criGC returns the options for garbage collection of a container runtime's images.
 func criGC(f flags, backend cri.Backend) *images.GC {
 	return imageGC(f, criImages{backend}, backend, statfs.Func(func(ctx context.Context) (string, error) {
-		systems, err := backend.ImageFsInfo(ctx)
-		if err != nil || len(systems) == 0 {
-			return "", cmp.Or(err, errors.New("the runtime does not say where images are"))
-		}
-		return systems[0].Mountpoint, nil
+		first, err := imageFileSystem(ctx, backend)
+		return first.Mountpoint, err
 	}))
+}
+
+// imageFileSystem returns the first file system with images of a container runtime, as the kubelet does.
+func imageFileSystem(ctx context.Context, backend cri.Images) (cri.FsUsage, error) {
+	systems, err := backend.ImageFsInfo(ctx)
+	if err != nil || len(systems) == 0 {
+		return cri.FsUsage{}, cmp.Or(err, errors.New("the runtime does not say where images are"))
+	}
+	return systems[0], nil
 }
 
 // criImages adapts the images of a container runtime to package imagegc.

@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
 	goruntime "runtime"
@@ -50,9 +51,7 @@ func (k *kindFlags) complete() error {
 // be nil.
 func newDecode(f flags, warn func(manifest.Origin, string)) func([]byte, manifest.Origin) ([]*v1.Pod, error) {
 	labels := map[string]string{v1.LabelHostname: f.node, v1.LabelOSStable: goruntime.GOOS, v1.LabelArchStable: goruntime.GOARCH}
-	for key, value := range f.offer.labels {
-		labels[key] = value
-	}
+	maps.Copy(labels, f.offer.labels)
 	decoder := newDecoder(f)
 	decoder.Policy = kindsPolicy(f)
 	x := &kinds.Expander{

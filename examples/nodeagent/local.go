@@ -8,12 +8,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"net"
 	"net/http"
 	"os"
 	"path/filepath"
 	"sync"
-	"time"
 
 	"github.com/spf13/pflag"
 	"go.uber.org/zap"
@@ -93,10 +93,10 @@ func (l *local) apply(opts *node.Options) {
 		return
 	}
 	opts.Sources = l.restarts.Sources(opts.Sources...)
-	if opts.Cluster.Events != nil {
-		opts.Cluster.Events = feature.BothEvents{&l.events, opts.Cluster.Events}
-	} else {
-		opts.Cluster.Events = &l.events
+	others := opts.Cluster.Events
+	opts.Cluster.Events = &l.events
+	if others != nil {
+		opts.Cluster.Events = feature.BothEvents{&l.events, others}
 	}
 }
 
@@ -166,12 +166,9 @@ type localNode struct {
 	}
 }
 
-// nodeReadyPatience limits the readiness check of agent and runtime.
-const nodeReadyPatience = 2 * time.Second
-
 func (n *localNode) object() *v1.Node {
 	f := n.local.flags
-	ctx, cancel := context.WithTimeout(context.Background(), nodeReadyPatience)
+	ctx, cancel := context.WithTimeout(context.Background(), readyPatience)
 	defer cancel()
 	ready := v1.NodeCondition{Type: v1.NodeReady, Status: v1.ConditionTrue, Reason: "KubeletReady", Message: "the agent and the runtime answer"}
 	if err := n.parts.agent.Ready(ctx); err != nil {
@@ -184,9 +181,7 @@ func (n *localNode) object() *v1.Node {
 	ready.LastTransitionTime = n.mu.changed
 	n.mu.Unlock()
 	object := &v1.Node{ObjectMeta: metav1.ObjectMeta{Name: f.node, CreationTimestamp: n.since, Labels: map[string]string{v1.LabelHostname: f.node}}}
-	for key, value := range f.offer.labels {
-		object.Labels[key] = value
-	}
+	maps.Copy(object.Labels, f.offer.labels)
 	object.Spec.Taints = f.offer.taints
 	object.Status = v1.NodeStatus{
 		Capacity: f.offer.capacity, Allocatable: f.offer.allocatable, Addresses: nodeAddresses(f.node, f.hostIPs(ctx)),

@@ -8,7 +8,6 @@ import (
 	"context"
 	"errors"
 	"sync/atomic"
-	"time"
 
 	"go.uber.org/zap"
 	v1 "k8s.io/api/core/v1"
@@ -54,9 +53,6 @@ type thisNode struct {
 	machine host.Machine
 	ending  atomic.Bool
 }
-
-// readyPatience limits the readiness check of agent and runtime.
-const readyPatience = 2 * time.Second
 
 func (n *thisNode) facts(ctx context.Context) nodestatus.Facts {
 	agent := n.news.agent()

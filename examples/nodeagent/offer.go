@@ -3,7 +3,6 @@
 package main
 
 import (
-	"cmp"
 	"fmt"
 	"maps"
 	"os"
@@ -19,6 +18,7 @@ import (
 
 	"github.com/keelson-dev/keelson/examples/nodeagent/node"
 	"github.com/keelson-dev/keelson/examples/nodeagent/nodestatus/host"
+	"github.com/keelson-dev/keelson/internal/podresources"
 )
 
 // offer holds the flags for admission: labels, taints, resources and sysctls of this node. Names
@@ -77,14 +77,15 @@ func (o *offer) complete(f *flags, set *pflag.FlagSet) error {
 	if perCore := o.podsPerCore * goruntime.NumCPU(); perCore > 0 && (o.maxPods == 0 || perCore < o.maxPods) {
 		o.maxPods = perCore
 	}
-	reserved := v1.ResourceList{}
-	o.ofSystem, o.ofKube = v1.ResourceList{}, v1.ResourceList{}
-	if err := cmp.Or(reserve(reserved, o.systemReserved), reserve(o.ofSystem, o.systemReserved)); err != nil {
+	var err error
+	if o.ofSystem, err = parseReserved(o.systemReserved); err != nil {
 		return fmt.Errorf("--system-reserved: %w", err)
 	}
-	if err := cmp.Or(reserve(reserved, o.kubeReserved), reserve(o.ofKube, o.kubeReserved)); err != nil {
+	if o.ofKube, err = parseReserved(o.kubeReserved); err != nil {
 		return fmt.Errorf("--kube-reserved: %w", err)
 	}
+	reserved := o.ofSystem.DeepCopy()
+	podresources.Add(reserved, o.ofKube)
 	memory, _ := host.Machine{}.Memory()
 	disk, _, _, _ := host.Disk(existing(f.root))
 	o.capacity = capacity(goruntime.NumCPU(), memory, disk, o.maxPods)
@@ -94,11 +95,7 @@ func (o *offer) complete(f *flags, set *pflag.FlagSet) error {
 	if pages := (host.Machine{}).HugePages(); f.endpoint != processEndpoint { // which gives processes none
 		addHugePages(o.capacity, pages, reserved)
 	}
-	for name, amount := range f.eviction.withheld(o.capacity) {
-		amount.Add(reserved[name])
-		reserved[name] = amount
-	}
-	var err error
+	podresources.Add(reserved, f.eviction.withheld(o.capacity))
 	o.allocatable, err = without(o.capacity, reserved)
 	return err
 }
@@ -157,24 +154,23 @@ func capacity(cores int, memory, disk int64, pods int) v1.ResourceList {
 	return list
 }
 
-// reserve adds the resources of a flag to the reserved resources.
-func reserve(to v1.ResourceList, list map[string]string) error {
+// parseReserved returns the resources of a flag.
+func parseReserved(list map[string]string) (v1.ResourceList, error) {
+	reserved := v1.ResourceList{}
 	for key, text := range list {
 		name := v1.ResourceName(key)
 		switch name {
 		case v1.ResourceCPU, v1.ResourceMemory, v1.ResourceEphemeralStorage, "pid":
 		default:
-			return fmt.Errorf("%q: want cpu, memory, ephemeral-storage or pid", key)
+			return nil, fmt.Errorf("%q: want cpu, memory, ephemeral-storage or pid", key)
 		}
 		amount, err := resource.ParseQuantity(text)
 		if err != nil || amount.Sign() < 0 {
-			return fmt.Errorf("%s=%s: want a quantity, such as 200m or 500Mi", key, text)
+			return nil, fmt.Errorf("%s=%s: want a quantity, such as 200m or 500Mi", key, text)
 		}
-		sum := to[name]
-		sum.Add(amount)
-		to[name] = sum
+		reserved[name] = amount
 	}
-	return nil
+	return reserved, nil
 }
 
 // without returns have minus reserved.

@@ -12,6 +12,7 @@ import (
 
 	"go.uber.org/zap"
 
+	"github.com/keelson-dev/keelson/internal/retry"
 	"github.com/keelson-dev/keelson/runtime"
 	"github.com/keelson-dev/keelson/runtime/cri"
 	"github.com/keelson-dev/keelson/runtime/logs"
@@ -72,18 +73,14 @@ func dial(ctx context.Context, f flags, find findHandler, log *zap.Logger) (cri.
 	log.Warn("the container runtime does not answer; waiting for it", zap.Duration("atMost", dialPatience), zap.Error(err))
 	within, cancel := context.WithTimeout(ctx, dialPatience)
 	defer cancel()
-	for {
-		select {
-		case <-time.After(dialPause):
-		case <-within.Done():
-			return nil, err
-		}
+	for retry.Sleep(within, dialPause) == nil {
 		if backend, again := cri.Dial(within, f.endpoint, opts); again == nil {
 			return backend, nil
 		} else if within.Err() == nil {
 			err = again
 		}
 	}
+	return nil, err
 }
 
 // rotateLogs starts log rotation for a container runtime. The shims of the process runtime rotate

@@ -108,6 +108,9 @@ func (s *serverFlags) complete(f *flags, set *pflag.FlagSet) error {
 	return nil
 }
 
+// readyPatience limits a check whether agent and runtime are ready, for the Node object.
+const readyPatience = 2 * time.Second
+
 // serverParts are the parts of the agent that the server of --port shows.
 type serverParts struct {
 	agent    *node.Agent

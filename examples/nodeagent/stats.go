@@ -5,9 +5,7 @@
 package main
 
 import (
-	"cmp"
 	"context"
-	"errors"
 	"time"
 
 	v1 "k8s.io/api/core/v1"
@@ -31,17 +29,10 @@ func newCollector(f flags, rt runtime.Runtime, pods func() []*v1.Pod, folders fu
 	if backend, ok := rt.(cri.Backend); ok {
 		opts.Cgroups, opts.PodsCgroup = cgroup.New("/sys/fs/cgroup"), f.cgroups.ofAllPods()
 		opts.Contained = cgroup.InNamespace()
-		opts.ImageFS = func(ctx context.Context) (stats.FileSystem, error) { return imageFS(ctx, backend) }
+		opts.ImageFS = func(ctx context.Context) (stats.FileSystem, error) {
+			first, err := imageFileSystem(ctx, backend)
+			return stats.FileSystem{At: time.Now(), Mountpoint: first.Mountpoint, UsedBytes: first.UsedBytes, InodesUsed: first.InodesUsed}, err
+		}
 	}
 	return nodestats.New(opts)
-}
-
-// imageFS returns the usage of the runtime's first file system with images, as the kubelet does.
-func imageFS(ctx context.Context, backend cri.Images) (stats.FileSystem, error) {
-	systems, err := backend.ImageFsInfo(ctx)
-	if err != nil || len(systems) == 0 {
-		return stats.FileSystem{}, cmp.Or(err, errors.New("the runtime does not say where images are"))
-	}
-	first := systems[0]
-	return stats.FileSystem{At: time.Now(), Mountpoint: first.Mountpoint, UsedBytes: first.UsedBytes, InodesUsed: first.InodesUsed}, nil
 }

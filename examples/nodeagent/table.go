@@ -142,19 +142,18 @@ func message(pod *v1.Pod) string {
 	if s.Reason != "" || s.Message != "" {
 		return oneLine(join(s.Reason, s.Message))
 	}
-	all := append(append([]v1.ContainerStatus(nil), s.InitContainerStatuses...), s.ContainerStatuses...)
-	for i := range all {
-		if w := all[i].State.Waiting; w != nil && w.Message != "" {
-			return oneLine(all[i].Name + ": " + join(w.Reason, brief(w.Message)))
+	for c := range podfacts.Statuses(s) {
+		if w := c.State.Waiting; w != nil && w.Message != "" {
+			return oneLine(c.Name + ": " + join(w.Reason, brief(w.Message)))
 		}
 	}
 	if s.Phase == v1.PodSucceeded {
 		return ""
 	}
-	for i := range all {
-		for _, t := range []*v1.ContainerStateTerminated{all[i].State.Terminated, all[i].LastTerminationState.Terminated} {
+	for c := range podfacts.Statuses(s) {
+		for _, t := range []*v1.ContainerStateTerminated{c.State.Terminated, c.LastTerminationState.Terminated} {
 			if t != nil && (t.ExitCode != 0 || t.Message != "") {
-				return oneLine(fmt.Sprintf("%s: last exit %d, %s", all[i].Name, t.ExitCode, join(t.Reason, t.Message)))
+				return oneLine(fmt.Sprintf("%s: last exit %d, %s", c.Name, t.ExitCode, join(t.Reason, t.Message)))
 			}
 		}
 	}
@@ -179,7 +178,7 @@ func pulling(pod *v1.Pod, pulls []runtime.Pull) string {
 
 // waits reports whether a container has no status yet, or waits.
 func waits(pod *v1.Pod, name string) bool {
-	for _, s := range slices.Concat(pod.Status.InitContainerStatuses, pod.Status.ContainerStatuses) {
+	for s := range podfacts.Statuses(&pod.Status) {
 		if s.Name == name {
 			return s.State.Waiting != nil
 		}

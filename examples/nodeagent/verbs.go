@@ -6,6 +6,7 @@ package main
 
 import (
 	"bufio"
+	"bytes"
 	"cmp"
 	"context"
 	"encoding/json"
@@ -56,13 +57,7 @@ func listPods(ctx context.Context, c *call) error {
 	query := url.Values{"labelSelector": {c.selector}}
 	switch c.output {
 	case "json":
-		response, err := c.do(ctx, request{method: http.MethodGet, path: "/api/v1/pods", query: query})
-		if err != nil {
-			return err
-		}
-		defer response.Body.Close()
-		_, err = io.Copy(c.out, response.Body)
-		return err
+		return c.print(ctx, request{method: http.MethodGet, path: "/api/v1/pods", query: query}, c.out)
 	case "", "wide":
 	default:
 		return fmt.Errorf("--output %q: want wide or json", c.output)
@@ -205,13 +200,7 @@ func printLogs(ctx context.Context, c *call) error {
 	if c.since > 0 {
 		query.Set("sinceSeconds", strconv.Itoa(max(1, int(c.since.Seconds()))))
 	}
-	response, err := c.do(ctx, request{method: http.MethodGet, path: c.podPath(name) + "/log", query: query})
-	if err != nil {
-		return err
-	}
-	defer response.Body.Close()
-	_, err = io.Copy(c.out, response.Body)
-	return err
+	return c.print(ctx, request{method: http.MethodGet, path: c.podPath(name) + "/log", query: query}, c.out)
 }
 
 func restartPod(ctx context.Context, c *call) error {
@@ -258,11 +247,14 @@ func (c *call) readManifest() (text []byte, name string, isPod bool, err error) 
 	return text, head.Name, true, nil
 }
 
-// sendManifest writes or removes a manifest of any kinds, and then prints done and the name.
-func (c *call) sendManifest(ctx context.Context, method string, text []byte, name, done string) error {
-	err := c.send(ctx, request{method: method, path: localapi.ManifestPath(url.PathEscape(name)), body: strings.NewReader(string(text))})
-	if status, ok := errors.AsType[*statusError](err); ok && status.Code == http.StatusNotFound && method == http.MethodPut {
-		return errNoFolder
+// manifestPath returns the escaped path of a manifest of any kinds.
+func manifestPath(name string) string { return localapi.ManifestPath(url.PathEscape(name)) }
+
+// sendManifest sends a request about a manifest, and then prints done and the name.
+func (c *call) sendManifest(ctx context.Context, r request, name, done string) error {
+	err := c.send(ctx, r)
+	if status, ok := errors.AsType[*statusError](err); ok && status.Code == http.StatusNotFound && r.method != http.MethodDelete {
+		return errNoFolder // there is no way to write manifests
 	}
 	if err != nil {
 		return fmt.Errorf("%s: %w", c.file, err)
@@ -281,19 +273,11 @@ func applyFile(ctx context.Context, c *call) error {
 	if err != nil {
 		return err
 	}
-	if !isPod {
-		return c.sendManifest(ctx, http.MethodPut, text, name, "%s was applied\n")
+	r := request{method: http.MethodPut, path: manifestPath(name), body: bytes.NewReader(text)}
+	if isPod {
+		r.method, r.path, r.header = http.MethodPatch, c.podPath(name), http.Header{"Content-Type": {"application/apply-patch+yaml"}}
 	}
-	header := http.Header{"Content-Type": {"application/apply-patch+yaml"}}
-	err = c.send(ctx, request{method: http.MethodPatch, path: c.podPath(name), body: strings.NewReader(string(text)), header: header})
-	if status, ok := errors.AsType[*statusError](err); ok && status.Code == http.StatusNotFound { // there is no way to write pods
-		return errNoFolder
-	}
-	if err != nil {
-		return fmt.Errorf("%s: %w", c.file, err)
-	}
-	_, err = fmt.Fprintf(c.out, "%s was applied\n", name)
-	return err
+	return c.sendManifest(ctx, r, name, "%s was applied\n")
 }
 
 func removePods(ctx context.Context, c *call) error {
@@ -304,7 +288,7 @@ func removePods(ctx context.Context, c *call) error {
 			return err
 		}
 		if !isPod {
-			return c.sendManifest(ctx, http.MethodDelete, nil, name, "%s was removed, and its pods have ended\n")
+			return c.sendManifest(ctx, request{method: http.MethodDelete, path: manifestPath(name)}, name, "%s was removed, and its pods have ended\n")
 		}
 		names = append(names, name)
 	}
