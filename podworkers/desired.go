@@ -93,8 +93,8 @@ func (w *Workers) answerUnknown() {
 func (w *Workers) syncKnown() (interrupts []func()) {
 	now := time.Now()
 	for _, e := range w.mu.entries {
-		fate, cause := e.known(e.round == w.mu.rounds, now)
-		if fate == fateForget {
+		forget, cause := e.known(e.round == w.mu.rounds, now)
+		if forget {
 			w.forget(e)
 			continue
 		}
@@ -132,7 +132,7 @@ func (w *Workers) SetPods(pods []*v1.Pod, complete bool) error {
 	desired := make(map[types.UID]*v1.Pod, len(pods))
 	var invalid []error
 	for _, pod := range pods {
-		if err := (&Update{Type: UpdateCreate, Pod: pod}).validate(orphansSupported); err != nil {
+		if err := (&Update{Type: UpdateCreate, Pod: pod}).validate(); err != nil {
 			invalid = append(invalid, err)
 			continue
 		}

@@ -8,8 +8,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// keyQueues records, for each exclusive key (see podfacts.StaticName), the pod that holds the key and the waiting pods, first
-// come first served.
+// keyQueues records, for each exclusive key (see podfacts.StaticName), the pod that holds the key and the
+// waiting pods, first come first served.
 //
 // Invariant: a key is present exactly while a pod holds the key. The waiting pods are distinct and
 // do not include the holder.
@@ -20,19 +20,15 @@ type keyQueue struct {
 	waiting []types.UID
 }
 
-// join requests key for uid and reports whether uid now holds the key. If not, uid is queued.
+// join requests key for uid, which neither holds the key nor waits, and reports whether uid now holds the
+// key. If not, uid is queued.
 func (q keyQueues) join(key string, uid types.UID) bool {
 	queue, held := q[key]
 	if !held {
 		q[key] = &keyQueue{holder: uid}
 		return true
 	}
-	if queue.holder == uid {
-		return true
-	}
-	if !slices.Contains(queue.waiting, uid) {
-		queue.waiting = append(queue.waiting, uid)
-	}
+	queue.waiting = append(queue.waiting, uid)
 	return false
 }
 

@@ -13,8 +13,8 @@ import (
 func (w *Workers) forget(e *entry) {
 	e.forgotten = true
 	delete(w.mu.entries, e.uid)
-	e.closeDone()
-	e.closeFinished()
+	closeIfOpen(&e.done)
+	closeIfOpen(&e.finished)
 	if w.forgets != nil {
 		w.mu.leaving[e.uid]++
 		w.mu.left = append(w.mu.left, e.uid)

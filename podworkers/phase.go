@@ -86,21 +86,6 @@ const (
 	callTerminatedPod
 )
 
-// String returns the name of the method.
-func (k callKind) String() string {
-	switch k {
-	case callSyncPod:
-		return "SyncPod"
-	case callTerminatingPod:
-		return "SyncTerminatingPod"
-	case callTerminatingOrphan:
-		return "SyncTerminatingOrphan"
-	case callTerminatedPod:
-		return "SyncTerminatedPod"
-	}
-	return "none"
-}
-
 // state returns the State during a call of the method.
 func (k callKind) state() State {
 	switch k {

@@ -72,3 +72,18 @@ func TestWords(t *testing.T) {
 	}
 	assert.Equal(t, "sync", StateSync.String())
 }
+
+// String returns the name of the method.
+func (k callKind) String() string {
+	switch k {
+	case callSyncPod:
+		return "SyncPod"
+	case callTerminatingPod:
+		return "SyncTerminatingPod"
+	case callTerminatingOrphan:
+		return "SyncTerminatingOrphan"
+	case callTerminatedPod:
+		return "SyncTerminatedPod"
+	}
+	return "none"
+}

@@ -76,7 +76,7 @@ func (w *Workers) StopUnknown(uid types.UID, namespace, name string, grace time.
 	u := Update{
 		Type: UpdateKill, Orphan: &Orphan{UID: uid, Namespace: namespace, Name: name}, Kill: &KillOptions{GracePeriodSeconds: &seconds},
 	}
-	if err := u.validate(w.orphanSupport()); err != nil {
+	if err := w.validate(u); err != nil {
 		return false, err
 	}
 	now := time.Now()

@@ -161,59 +161,38 @@ func (c *call) terminating() TerminatingRequest {
 	}
 }
 
-// result is how a call ended.
-type result struct {
-	over bool
-	err  error
-	// interrupted: the context was cancelled before the call returned, so err is no failure.
-	interrupted bool
-	// delay is how long to wait before the next call if the phase stays.
-	delay time.Duration
-	// hasty: the call asked for a repetition at a time already passed.
-	hasty bool
-}
-
-// fate is the decision to keep or to forget a record.
-type fate uint8
-
-const (
-	fateKeep fate = iota
-	fateForget
-)
-
-// settle folds the end of the call in flight into the record.
-func (r *record) settle(res result, now time.Time) fate {
+// settle folds the end of the call in flight into the record, and reports whether the record is to be
+// forgotten. If the phase stays, the next call without an update follows after p.
+func (r *record) settle(ev SyncEvent, p pause) (forget bool) {
 	ended := r.call
-	r.call, r.lastSync, r.hasty = callNone, now, res.hasty
+	r.call, r.lastSync, r.hasty = callNone, ev.Ended, p.hasty
 	if r.phase == phaseStopping {
 		// The pod was asked to end while SyncPod ran, so the result of SyncPod no longer matters.
-		r.move(eventReturned, now)
-		return fateKeep
+		r.move(eventReturned, ev.Ended)
+		return false
 	}
-	if res.err != nil {
-		if !res.interrupted {
+	if ev.Err != nil {
+		if !ev.Interrupted {
 			r.attempt++
-			r.lastErr = res.err
+			r.lastErr = ev.Err
 		}
-		r.plan(res.delay, now)
-		return fateKeep
+		r.plan(p.delay, ev.Ended)
+		return false
 	}
 	switch ended {
 	case callSyncPod:
-		if res.over {
-			r.move(eventCompleted, now)
-			return fateKeep
+		if ev.Outcome.Over {
+			r.move(eventCompleted, ev.Ended)
+			return false
 		}
 		r.attempt, r.lastErr = 0, nil
-		r.plan(res.delay, now)
+		r.plan(p.delay, ev.Ended)
 	case callTerminatingPod:
-		r.move(eventStopped, now)
-	case callTerminatingOrphan:
-		return fateForget
+		r.move(eventStopped, ev.Ended)
 	case callTerminatedPod:
-		r.move(eventCleaned, now)
+		r.move(eventCleaned, ev.Ended)
 	}
-	return fateKeep
+	return ended == callTerminatingOrphan
 }
 
 // plan schedules the next call without an update, unless a call is due already.

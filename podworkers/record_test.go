@@ -33,14 +33,14 @@ func TestRecordIsNotDueDuringACall(t *testing.T) {
 	require.False(t, r.due())
 	require.NoError(t, r.apply(Update{Pod: testPod("a")}, start))
 	require.False(t, r.due(), "one call at a time")
-	require.Equal(t, fateKeep, r.settle(result{delay: time.Minute}, start))
+	require.False(t, r.settle(SyncEvent{Ended: start}, pause{delay: time.Minute}))
 	require.True(t, r.due())
 	require.Zero(t, r.retryAt, "due now, so nothing is planned")
 }
 
 func TestRecordWakesWhenItsTimeHasCome(t *testing.T) {
 	r := recordOf(t)
-	r.settle(result{delay: time.Minute}, start)
+	r.settle(SyncEvent{Ended: start}, pause{delay: time.Minute})
 	require.False(t, r.due())
 	require.False(t, r.wake(start.Add(time.Minute-1)), "a stale timer")
 	require.False(t, r.due())
@@ -53,27 +53,27 @@ func TestRecordCountsFailuresPerState(t *testing.T) {
 	r := recordOf(t)
 	broken := errors.New("broken")
 	for n := range 3 {
-		r.settle(result{err: broken, delay: time.Second}, start)
+		r.settle(SyncEvent{Err: broken, Ended: start}, pause{delay: time.Second})
 		require.Equal(t, n+1, r.attempt)
 		require.True(t, r.wake(start.Add(time.Second)))
 		require.Equal(t, n+1, r.begin().request.Attempt)
 	}
-	r.settle(result{err: broken, delay: time.Second, interrupted: true}, start)
+	r.settle(SyncEvent{Err: broken, Interrupted: true, Ended: start}, pause{delay: time.Second})
 	require.Equal(t, 3, r.attempt, "an interrupted call is no failure")
 	require.NoError(t, r.apply(Update{Type: UpdateKill, Pod: testPod("a")}, start))
 	require.Equal(t, 0, r.begin().request.Attempt, "a new state")
 	require.NoError(t, r.lastErr)
-	r.settle(result{err: broken, delay: time.Second}, start)
+	r.settle(SyncEvent{Err: broken, Ended: start}, pause{delay: time.Second})
 	require.ErrorIs(t, r.lastErr, broken)
 }
 
 // TestFinishedRecordPinsNoPod: a tombstone may stay for as long as the pod is configured.
 func TestFinishedRecordPinsNoPod(t *testing.T) {
 	r := recordOf(t)
-	r.settle(result{over: true}, start)
+	r.settle(SyncEvent{Outcome: Outcome{Over: true}, Ended: start}, pause{})
 	for _, kind := range []callKind{callTerminatingPod, callTerminatedPod} {
 		require.Equal(t, kind, r.begin().kind)
-		r.settle(result{}, start)
+		r.settle(SyncEvent{Ended: start}, pause{})
 	}
 	require.Equal(t, phaseFinished, r.phase)
 	status := func(*v1.PodStatus) {}
@@ -100,7 +100,7 @@ func TestRecordKeepsOrphan(t *testing.T) {
 	require.NoError(t, r.absorb(u, start))
 	o.Name = "y"
 	require.Equal(t, "x", r.begin().orphan.Name)
-	require.Equal(t, fateForget, r.settle(result{}, start))
+	require.True(t, r.settle(SyncEvent{Ended: start}, pause{}))
 }
 
 // TestStatusFunctionsOfACallAreItsOwn: a call does not see status functions that arrive during the call.
@@ -111,12 +111,12 @@ func TestStatusFunctionsOfACallAreItsOwn(t *testing.T) {
 		return Update{Type: UpdateKill, Pod: testPod("a"), Kill: &KillOptions{Status: func(*v1.PodStatus) { ran = append(ran, n) }}}
 	}
 	require.ErrorIs(t, r.apply(kill(1), start), ErrTerminationRequested)
-	r.settle(result{err: errors.New("cancelled"), interrupted: true}, start)
+	r.settle(SyncEvent{Err: errors.New("cancelled"), Interrupted: true, Ended: start}, pause{})
 	first := r.begin()
 	require.NoError(t, r.apply(kill(2), start))
 	first.terminating().ApplyStatus(nil)
 	require.Equal(t, []int{1}, ran)
-	r.settle(result{err: errors.New("x")}, start)
+	r.settle(SyncEvent{Err: errors.New("x"), Ended: start}, pause{})
 	second := r.begin()
 	second.terminating().ApplyStatus(nil)
 	require.Equal(t, []int{1, 1, 2}, ran)
@@ -140,26 +140,26 @@ func TestRecordKeepsWhatItKnows(t *testing.T) {
 		return Update{Type: UpdateKill, Pod: testPod("a"), Kill: &KillOptions{Status: func(*v1.PodStatus) {}}}
 	}
 	require.NoError(t, r.apply(Update{Pod: testPod("a"), MirrorPod: testPod("mirror")}, at(1)))
-	r.settle(result{delay: time.Minute}, at(1))
+	r.settle(SyncEvent{Ended: at(1)}, pause{delay: time.Minute})
 	c := r.begin()
 	assert.Equal(t, at(1), c.request.LastSync)
 	require.NotNil(t, c.request.MirrorPod, "a mirror pod that is given is taken over whatever the type")
 	require.NoError(t, r.apply(Update{Pod: testPod("a")}, at(1)))
 	assert.NotNil(t, r.mirror, "and stays if a sync has none")
-	r.settle(result{delay: time.Minute}, at(2))
+	r.settle(SyncEvent{Ended: at(2)}, pause{delay: time.Minute})
 
 	require.NoError(t, r.apply(kill(), at(3)), "nothing is in flight")
 	require.NoError(t, r.apply(Update{Type: UpdateKill, Pod: testPod("a"), Kill: &KillOptions{GracePeriodSeconds: new(int64(1))}}, at(3)),
 		"a shorter grace period interrupts nothing, either")
 	assert.EqualValues(t, 1, r.grace)
 	assert.Len(t, r.begin().status, 1)
-	r.settle(result{}, at(4))
+	r.settle(SyncEvent{Ended: at(4)}, pause{})
 	require.Equal(t, phaseTerminated, r.phase)
 	assert.Empty(t, r.status, "nothing reads them any more")
 	require.NoError(t, r.apply(kill(), at(5)))
 	assert.Empty(t, r.status)
 	r.begin()
-	r.settle(result{}, at(6))
+	r.settle(SyncEvent{Ended: at(6)}, pause{})
 	require.Equal(t, phaseFinished, r.phase)
 	assert.Equal(t, at(3), r.terminatingAt)
 	assert.Equal(t, at(4), r.terminatedAt)

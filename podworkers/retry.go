@@ -69,51 +69,32 @@ const (
 	restInterval = time.Hour
 )
 
-// spread says whether a delay may be jittered.
-type spread uint8
-
-const (
-	spreadJitter spread = iota
-	spreadExact
-)
-
-// ending is the result of a call that left the state unchanged.
-type ending struct {
-	err error
-	// again is Outcome.Again; it counts if err is nil.
-	again time.Time
-	// rests is Outcome.Rests; it counts if err is nil.
-	rests bool
-	// hasty: the previous call asked for a repetition at a time already passed.
-	hasty bool
-}
-
 // pause is the time between a call and the next of the same state.
 type pause struct {
-	delay  time.Duration
-	spread spread
-	hasty  bool // the call asked for a repetition at a time already passed
+	delay time.Duration
+	exact bool // without jitter
+	hasty bool // the call asked for a repetition at a time already passed
 }
 
-// pause returns the pause after a call that ended at now.
-func (e ending) pause(now time.Time) pause {
-	at := e.again
-	if e.err != nil {
-		at, _ = earliestRetry(e.err)
+// pauseAfter returns the pause after a call. wasHasty is pause.hasty of the call before.
+func pauseAfter(ev SyncEvent, wasHasty bool) pause {
+	at := ev.Outcome.Again
+	if ev.Err != nil {
+		at, _ = earliestRetry(ev.Err)
 	}
 	switch {
-	case errors.Is(e.err, ErrTransient):
-		return pause{delay: transientBackoff, spread: spreadJitter}
-	case at.IsZero() && e.err == nil && e.rests:
-		return pause{delay: restInterval, spread: spreadJitter}
-	case at.IsZero() && e.err == nil:
-		return pause{delay: resyncInterval, spread: spreadJitter}
+	case errors.Is(ev.Err, ErrTransient):
+		return pause{delay: transientBackoff}
+	case at.IsZero() && ev.Err != nil:
+		return pause{delay: retryInterval}
+	case at.IsZero() && ev.Outcome.Rests:
+		return pause{delay: restInterval}
 	case at.IsZero():
-		return pause{delay: retryInterval, spread: spreadJitter}
+		return pause{delay: resyncInterval}
 	}
-	delay := min(max(at.Sub(now), 0), resyncInterval)
-	if delay == 0 && e.hasty {
-		return pause{delay: transientBackoff, spread: spreadExact, hasty: true}
+	delay := min(max(at.Sub(ev.Ended), 0), resyncInterval)
+	if delay == 0 && wasHasty {
+		return pause{delay: transientBackoff, exact: true, hasty: true}
 	}
-	return pause{delay: delay, spread: spreadExact, hasty: delay == 0}
+	return pause{delay: delay, exact: true, hasty: delay == 0}
 }

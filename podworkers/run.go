@@ -126,15 +126,14 @@ func (w *Workers) call(ctx context.Context, c call) SyncEvent {
 
 // settle folds the end of a call into the record of e.
 func (w *Workers) settle(e *entry, c call, ev SyncEvent) {
-	p := ending{err: ev.Err, again: ev.Outcome.Again, rests: ev.Outcome.Rests, hasty: c.hasty}.pause(ev.Ended)
-	if p.spread == spreadJitter {
+	p := pauseAfter(ev, c.hasty)
+	if !p.exact {
 		p.delay = max(w.options.Jitter(p.delay), 0)
 	}
-	res := result{over: ev.Outcome.Over, err: ev.Err, interrupted: ev.Interrupted, delay: p.delay, hasty: p.hasty}
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	e.cancel = nil
-	if e.settle(res, ev.Ended) == fateForget {
+	if e.settle(ev, p) {
 		w.forget(e)
 		return
 	}

@@ -4,7 +4,6 @@ package podworkers
 
 import (
 	"maps"
-	"reflect"
 	"time"
 
 	v1 "k8s.io/api/core/v1"
@@ -157,26 +156,27 @@ func (r *record) configure(old, pod *v1.Pod) []Update {
 func needsSync(old, pod *v1.Pod) bool {
 	return podfacts.IsTerminal(pod.Status.Phase) || podfacts.GatesDiffer(old, pod) ||
 		!old.DeletionTimestamp.Equal(pod.DeletionTimestamp) ||
-		!reflect.DeepEqual(old.DeletionGracePeriodSeconds, pod.DeletionGracePeriodSeconds) ||
+		!semantic.Equal(&old.DeletionGracePeriodSeconds, &pod.DeletionGracePeriodSeconds) ||
 		!maps.Equal(old.Labels, pod.Labels) || !maps.Equal(old.Annotations, pod.Annotations) || !semantic.Equal(&old.Spec, &pod.Spec)
 }
 
-// known folds into the record whether the UID is still configured, as of a SyncKnownPods call.
-func (r *record) known(desired bool, now time.Time) (f fate, interrupt error) {
+// known folds into the record whether the UID is still configured, as of a SyncKnownPods call. forget reports that
+// the record is to be forgotten. A non-nil interrupt is the cause for cancelling the call in flight.
+func (r *record) known(desired bool, now time.Time) (forget bool, interrupt error) {
 	r.undesired = !desired
 	switch {
 	case r.phase == phaseFinished && (r.undesired || r.restart):
-		return fateForget, nil
+		return true, nil
 	case desired:
-		return fateKeep, nil
+		return false, nil
 	case r.phase == phaseWaiting:
-		return fateForget, nil
+		return true, nil
 	}
 	r.deleted = true
 	if r.call == callSyncPod {
 		r.move(eventStopInFlight, now)
-		return fateKeep, ErrTerminationRequested
+		return false, ErrTerminationRequested
 	}
 	r.move(eventStop, now)
-	return fateKeep, nil
+	return false, nil
 }

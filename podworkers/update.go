@@ -101,9 +101,8 @@ func (u *Update) uid() types.UID {
 	return u.Pod.UID
 }
 
-// validate returns an error that wraps ErrInvalidUpdate if u is invalid; orphans tells whether the
-// syncer can stop orphans.
-func (u *Update) validate(orphans orphanSupport) error {
+// validate returns an error that wraps ErrInvalidUpdate if u is invalid.
+func (u *Update) validate() error {
 	switch {
 	case u.Type > UpdateKill:
 		return fmt.Errorf("%w: unknown type %d", ErrInvalidUpdate, uint8(u.Type))
@@ -117,19 +116,9 @@ func (u *Update) validate(orphans orphanSupport) error {
 		return fmt.Errorf("%w: Kill is set, but the type of pod %s is %s", ErrInvalidUpdate, u.uid(), u.Type)
 	case u.Orphan != nil && u.Type != UpdateKill:
 		return fmt.Errorf("%w: orphan %s can only be killed, not %s", ErrInvalidUpdate, u.uid(), u.Type)
-	case u.Orphan != nil && orphans == orphansUnsupported:
-		return fmt.Errorf("%w: orphan %s, and the syncer is no OrphanSyncer", ErrInvalidUpdate, u.uid())
 	}
 	return nil
 }
-
-// orphanSupport says whether the syncer implements OrphanSyncer.
-type orphanSupport uint8
-
-const (
-	orphansUnsupported orphanSupport = iota
-	orphansSupported
-)
 
 // gracePeriod returns the explicit override of a kill, or nil.
 func (u *Update) gracePeriod() *int64 {

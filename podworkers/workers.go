@@ -193,7 +193,7 @@ func (w *Workers) Terminated(uid types.UID) <-chan struct{} {
 // update validates and applies u, cancels a call in flight that has become pointless, and returns
 // the entry.
 func (w *Workers) update(u Update) (*entry, error) {
-	if err := u.validate(w.orphanSupport()); err != nil {
+	if err := w.validate(u); err != nil {
 		return nil, err
 	}
 	now := time.Now()
@@ -206,11 +206,15 @@ func (w *Workers) update(u Update) (*entry, error) {
 	return e, err
 }
 
-func (w *Workers) orphanSupport() orphanSupport {
-	if w.orphans == nil {
-		return orphansUnsupported
+// validate returns an error that wraps ErrInvalidUpdate if u is invalid, or if the syncer cannot do u.
+func (w *Workers) validate(u Update) error {
+	if err := u.validate(); err != nil {
+		return err
 	}
-	return orphansSupported
+	if u.Orphan != nil && w.orphans == nil {
+		return fmt.Errorf("%w: orphan %s, and the syncer is no OrphanSyncer", ErrInvalidUpdate, u.uid())
+	}
+	return nil
 }
 
 // apply applies u to the entry of the pod, and creates a missing entry. The lock is held.
@@ -247,10 +251,10 @@ func (w *Workers) add(u Update, now time.Time) *entry {
 // exclusive key on, and starts the due call. The lock is held.
 func (w *Workers) react(e *entry) {
 	if e.phase >= phaseTerminated {
-		e.closeDone()
+		closeIfOpen(&e.done)
 	}
 	if e.phase == phaseFinished {
-		e.closeFinished()
+		closeIfOpen(&e.finished)
 	}
 	if e.phase == phaseFinished || e.phase > phaseSyncing && e.startedAt.IsZero() {
 		w.leaveKey(e)
@@ -282,11 +286,11 @@ func (e *entry) doneChannel() <-chan struct{} {
 	return e.done
 }
 
-// closeDone closes the channel of doneChannel. The lock is held.
-func (e *entry) closeDone() {
-	if e.done != nil {
-		close(e.done)
-		e.done = nil
+// closeIfOpen closes the channel, and sets it to nil. A nil channel stays.
+func closeIfOpen(c *chan struct{}) {
+	if *c != nil {
+		close(*c)
+		*c = nil
 	}
 }
 
@@ -304,14 +308,6 @@ func (e *entry) finishedChannel() <-chan struct{} {
 		e.finished = make(chan struct{})
 	}
 	return e.finished
-}
-
-// closeFinished closes the channel of finishedChannel. The lock is held.
-func (e *entry) closeFinished() {
-	if e.finished != nil {
-		close(e.finished)
-		e.finished = nil
-	}
 }
 
 // closedChannel returns a new channel each time, because a channel cannot be shared between the
