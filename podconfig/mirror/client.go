@@ -167,10 +167,8 @@ func (c *Client) Reconcile(ctx context.Context, static, mirror *v1.Pod) (Outcome
 	return c.create(ctx, static, p, outcome)
 }
 
-// wishOf returns a key of the static pod and its manifest: UID and hash.
-func wishOf(static *v1.Pod) string {
-	return string(static.UID) + "/" + static.Annotations[podconfig.AnnotationHash]
-}
+// wishOf returns a key of the static pod and its content: UID and hash.
+func wishOf(static *v1.Pod) string { return string(static.UID) + "/" + hashOf(static) }
 
 // decide returns the next step for a static pod and its mirror pod, nil if missing.
 func (c *Client) decide(static, mirror *v1.Pod) step {

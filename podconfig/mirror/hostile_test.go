@@ -125,3 +125,17 @@ func TestEachChangeIsWorthACall(t *testing.T) {
 		require.ErrorIs(t, err, mirror.ErrBudget)
 	})
 }
+
+// An edit of a static pod whose source sets no hash is a change, too.
+func TestEachChangeWithoutAHashIsWorthACall(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFixture(t)
+		for i := range 30 {
+			f.static = static("web-n", "s1", "")
+			f.static.Spec.Containers[0].Image = fmt.Sprintf("x:%d", i)
+			_, err := f.reconcile()
+			require.NoError(t, err, i)
+			require.Equal(t, f.static.Spec.Containers[0].Image, f.current().Spec.Containers[0].Image)
+		}
+	})
+}

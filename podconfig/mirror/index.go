@@ -34,7 +34,7 @@ func NewIndex() *Index {
 	return x
 }
 
-// Apply applies an update of a Store and takes ownership of the update. It returns the work for the
+// Apply applies an update of a Store, and keeps the pods of the update. It returns the work for the
 // workers: pods have the operation of the update, and touched are the static pods of the update's
 // mirror pods, to handle as an OpUpdate each. Mirror pods themselves never run. Apply updates in
 // order.

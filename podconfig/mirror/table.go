@@ -46,12 +46,11 @@ func (t *table) put(p *v1.Pod, at uint64) {
 	t.names[nameOf(p)] = append(t.names[nameOf(p)], p.UID)
 }
 
-// remove removes a pod by its UID and returns it, or nil if absent. Another pod with the same name
-// remains.
-func (t *table) remove(uid types.UID) *v1.Pod {
+// remove removes the pod with a UID, if present. Another pod with the same name remains.
+func (t *table) remove(uid types.UID) {
 	r, known := t.rows[uid]
 	if !known {
-		return nil
+		return
 	}
 	delete(t.rows, uid)
 	name := nameOf(r.pod)
@@ -59,7 +58,6 @@ func (t *table) remove(uid types.UID) *v1.Pod {
 	if t.names[name] = left; len(left) == 0 {
 		delete(t.names, name)
 	}
-	return r.pod
 }
 
 // get returns the pod with a UID, or nil.
