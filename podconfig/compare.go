@@ -3,6 +3,8 @@
 package podconfig
 
 import (
+	"maps"
+
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -44,27 +46,15 @@ func compare(stored, in *v1.Pod) comparison {
 // other differences are only stored.
 func compareMeta(stored, in *metav1.ObjectMeta) likeness {
 	switch {
-	case !sameLabels(stored.Labels, in.Labels),
+	case !maps.Equal(stored.Labels, in.Labels),
 		!sameAnnotations(stored.Annotations, in.Annotations),
 		!stored.DeletionTimestamp.Equal(in.DeletionTimestamp),
-		!samePointee(stored.DeletionGracePeriodSeconds, in.DeletionGracePeriodSeconds):
+		!semantic.Equal(&stored.DeletionGracePeriodSeconds, &in.DeletionGracePeriodSeconds):
 		return different
-	case becameMirror(stored.Annotations, in.Annotations), !sameBesidesAnnotations(stored, in):
+	case becameMirror(stored.Annotations, in.Annotations), !semantic.EqualBut(stored, in, "Annotations"):
 		return trifling
 	}
 	return identical
-}
-
-func sameLabels(a, b map[string]string) bool {
-	if len(a) != len(b) {
-		return false
-	}
-	for key, value := range a {
-		if other, ok := b[key]; !ok || other != value {
-			return false
-		}
-	}
-	return true
 }
 
 func sameAnnotations(a, b map[string]string) bool {
@@ -83,21 +73,10 @@ func containsAnnotations(whole, part map[string]string) bool {
 	return true
 }
 
-func samePointee(a, b *int64) bool {
-	if a == nil || b == nil {
-		return a == b
-	}
-	return *a == *b
-}
-
 // becameMirror reports whether the mirror annotation is new. A new mirror annotation is stored but
 // not reported.
 func becameMirror(stored, in map[string]string) bool {
 	_, was := stored[AnnotationMirror]
 	_, is := in[AnnotationMirror]
 	return is && !was
-}
-
-func sameBesidesAnnotations(stored, in *metav1.ObjectMeta) bool {
-	return semantic.EqualBut(stored, in, "Annotations")
 }

@@ -62,6 +62,11 @@ func TestCompare(t *testing.T) {
 		assert.Equal(t, comparison{}, compare(in, stored), "it sticks")
 		assert.Equal(t, comparison{}, compare(in, in.DeepCopy()))
 	})
-	assert.True(t, samePointee(&grace, &grace))
-	assert.False(t, samePointee(&grace, &longer))
+	t.Run("another grace period", func(t *testing.T) {
+		stored, in := base(), base()
+		stored.DeletionGracePeriodSeconds, in.DeletionGracePeriodSeconds = &grace, new(grace)
+		assert.Equal(t, comparison{}, compare(stored, in))
+		in.DeletionGracePeriodSeconds = &longer
+		assert.Equal(t, comparison{meta: different}, compare(stored, in))
+	})
 }

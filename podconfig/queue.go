@@ -61,7 +61,7 @@ func (q *Queue) Push(_ context.Context, u Update) error {
 	q.mu.Lock()
 	q.mu.backlog.push(u)
 	q.mu.Unlock()
-	q.signal()
+	q.wake.Notify()
 	return nil
 }
 
@@ -79,10 +79,10 @@ func (q *Queue) Pop() (Update, bool) {
 func (q *Queue) All(ctx context.Context) iter.Seq[Update] {
 	return func(yield func(Update) bool) {
 		// Another loop may be waiting for a token that this loop has consumed.
-		defer q.signal()
+		defer q.wake.Notify()
 		for ctx.Err() == nil {
 			if u, ok := q.Pop(); ok {
-				q.signal()
+				q.wake.Notify()
 				if !yield(u) {
 					return
 				}
@@ -100,10 +100,6 @@ func (q *Queue) All(ctx context.Context) iter.Seq[Update] {
 // with other channels. After receiving a value, call Pop until it returns false. All waits on the
 // same channel, so use either All or Ready.
 func (q *Queue) Ready() <-chan struct{} { return q.wake }
-
-func (q *Queue) signal() {
-	q.wake.Notify()
-}
 
 // Len returns the number of pending operations on single pods plus pending ready marks.
 func (q *Queue) Len() int {

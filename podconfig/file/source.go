@@ -90,7 +90,6 @@ type Source struct {
 	waits    waits
 	invalid  invalidPolicy
 	report   reporter
-	log      *zap.Logger
 	fs       fileSystem
 	started  atomic.Bool // Run was called
 
@@ -125,7 +124,7 @@ func New(c Config) (*Source, error) {
 	}
 	s := &Source{path: path, limit: c.Decoder.Limit(), decode: c.Decode, hinter: c.Hinter,
 		period: cmp.Or(c.Period, DefaultPeriod), debounce: cmp.Or(c.Debounce, DefaultDebounce),
-		log: cmp.Or(c.Logger, zap.NewNop()), fs: system{}, disk: disk{root: path, hung: map[string]<-chan struct{}{}}, files: table{}, winners: map[string]string{}}
+		fs: system{}, disk: disk{root: path, hung: map[string]<-chan struct{}{}}, files: table{}, winners: map[string]string{}}
 	if s.decode == nil {
 		s.decode = func(data []byte, o manifest.Origin) ([]*v1.Pod, error) {
 			pod, err := c.Decoder.Pod(data, o)
@@ -136,7 +135,7 @@ func New(c Config) (*Source, error) {
 		s.invalid = dropInvalid
 	}
 	s.waits = waits{file: s.debounce, folder: 10 * s.debounce, writer: 50 * s.debounce}
-	s.report = reporter{told: map[subject]string{}, problem: c.Problem, log: s.log}
+	s.report = reporter{told: map[subject]string{}, problem: c.Problem, log: cmp.Or(c.Logger, zap.NewNop())}
 	return s, nil
 }
 

@@ -118,15 +118,21 @@ func (d *Decoder) Pod(data []byte, o Origin) (*v1.Pod, error) {
 	if err != nil {
 		return nil, err
 	}
-	problems := checkKind(docs[0].root, "Pod")
-	var pod *v1.Pod
-	if problems == nil {
-		pod, problems = d.pod(&docs[0], o)
-	}
+	pod, problems := d.onlyPod(&docs[0], o)
 	if problems != nil {
-		return nil, &Error{Problems: docs[0].locate(problems)}
+		return nil, &Error{Problems: problems}
 	}
 	return pod, nil
+}
+
+// onlyPod decodes a document that has to be of kind Pod.
+func (d *Decoder) onlyPod(doc *document, o Origin) (*v1.Pod, []Problem) {
+	problems := checkKind(doc.root, "Pod")
+	var pod *v1.Pod
+	if problems == nil {
+		pod, problems = d.pod(doc, o)
+	}
+	return pod, doc.locate(problems)
 }
 
 // pod decodes a document of kind Pod.

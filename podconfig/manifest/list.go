@@ -75,11 +75,20 @@ func listItems(docs []document) ([]document, error) {
 	return items, nil
 }
 
-func itemsOf(doc *document) ([]document, []Problem) {
+// rawItems returns the items of a list of any kind.
+func rawItems(doc *document) ([]any, []Problem) {
 	raw := lookup(doc.root)["items"]
 	list, isList := raw.([]any)
 	if raw != nil && !isList {
 		return nil, []Problem{{Field: "items", Text: "expected a list, got " + describe(raw)}}
+	}
+	return list, nil
+}
+
+func itemsOf(doc *document) ([]document, []Problem) {
+	list, problems := rawItems(doc)
+	if problems != nil {
+		return nil, problems
 	}
 	var items []document
 	for i, root := range list {

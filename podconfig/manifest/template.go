@@ -57,10 +57,9 @@ func objectsOf(doc *document) ([]*Document, []Problem) {
 	if d.kind != "List" || d.apiVersion != "v1" {
 		return []*Document{d}, nil
 	}
-	raw := lookup(d.root)["items"]
-	list, isList := raw.([]any)
-	if raw != nil && !isList {
-		return nil, []Problem{d.Problem("items", "expected a list, got "+describe(raw))}
+	list, problems := rawItems(&d.document)
+	if problems != nil {
+		return nil, d.locate(problems)
 	}
 	var all []*Document
 	for i, root := range list {
@@ -147,12 +146,7 @@ type Template struct {
 // not change the object.
 func (d *Decoder) Make(doc *Document, t Template, o Origin) (*v1.Pod, []Problem) {
 	if len(t.Path) == 0 {
-		problems := checkKind(doc.root, "Pod")
-		var pod *v1.Pod
-		if problems == nil {
-			pod, problems = d.pod(&doc.document, o)
-		}
-		return pod, doc.locate(problems)
+		return d.onlyPod(&doc.document, o)
 	}
 	path := ""
 	for _, key := range t.Path {

@@ -4,7 +4,6 @@ package node
 
 import (
 	"context"
-	"slices"
 	"time"
 
 	v1 "k8s.io/api/core/v1"
@@ -56,13 +55,11 @@ func (a *Agent) loop(ctx context.Context) {
 
 // handle processes one configuration update.
 func (a *Agent) handle(u podconfig.Update) {
-	all := u
-	all.Pods = slices.Clone(u.Pods)
 	// Apply leaves out mirror pods: they only represent static pods on the API server.
 	pods, _ := a.config.index.Apply(u)
 	for _, f := range a.features {
 		if f.ConfigUpdated != nil {
-			f.ConfigUpdated(all)
+			f.ConfigUpdated(u)
 		}
 	}
 	for _, pod := range a.gate.Order(pods) {
