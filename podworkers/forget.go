@@ -42,12 +42,6 @@ func (w *Workers) tellForgotten() {
 	}
 }
 
-// afterCall forgets a finished record and starts its successor, if necessary.
-func (w *Workers) afterCall(e *entry) {
-	w.succeed(e)
-	w.tellForgotten()
-}
-
 // succeed forgets e if e has finished and the last SetPods call does not need the record, and adds a
 // record for the pod of the call, if any.
 func (w *Workers) succeed(e *entry) {

@@ -84,7 +84,8 @@ func (w *Workers) drive(ctx context.Context, e *entry) {
 		c.cancel(nil)
 		w.settle(e, c, ev)
 		w.report(c, ev)
-		w.afterCall(e)
+		w.succeed(e)
+		w.tellForgotten()
 	}
 }
 

@@ -265,9 +265,6 @@ func (w *Workers) react(e *entry) {
 // leaveKey gives up e's exclusive key, or its place in the queue, and starts the next holder of the
 // key. The lock is held.
 func (w *Workers) leaveKey(e *entry) {
-	if e.key == "" {
-		return
-	}
 	if next, ok := w.mu.keys.leave(e.key, e.uid); ok {
 		heir := w.mu.entries[next]
 		heir.move(eventStart, time.Now())
