@@ -6,6 +6,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"strings"
 
@@ -87,7 +88,7 @@ func (s *Set) uncarry(pod *v1.Pod) error {
 	case carriedCronJob:
 		err = take(data, &s.CronJobs)
 	default:
-		err = fmt.Errorf("unknown kind of an object")
+		err = errors.New("unknown kind of an object")
 	}
 	if err != nil {
 		return fmt.Errorf("%s: %w", pod.Name, err)

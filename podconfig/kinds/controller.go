@@ -10,6 +10,7 @@ import (
 	"maps"
 	"path/filepath"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -184,7 +185,7 @@ func (c *Controller) selected(s *v1.Service) (found []facts) {
 			found = append(found, f)
 		}
 	}
-	slices.SortFunc(found, func(a, b facts) int { return compareNames(a.name, b.name) })
+	slices.SortFunc(found, func(a, b facts) int { return strings.Compare(a.name, b.name) })
 	return found
 }
 

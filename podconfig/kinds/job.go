@@ -139,8 +139,7 @@ func (s *jobSpec) withDefaults() JobSpec {
 	if s.Parallelism != nil {
 		spec.Parallelism = *s.Parallelism
 	} else if s.Completions == nil {
-		one := int32(1)
-		spec.Completions = &one
+		spec.Completions = new(int32(1))
 	}
 	if s.BackoffLimit != nil {
 		spec.BackoffLimit = *s.BackoffLimit

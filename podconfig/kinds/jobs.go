@@ -7,7 +7,6 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
-	"maps"
 	"strconv"
 	"strings"
 	"time"
@@ -111,7 +110,7 @@ func (k *keeper) result(job *Job, before, now JobRecord) func() {
 // nextCron returns the next record of a CronJob, and the reports of its events.
 func (k *keeper) nextCron(cron *CronJob, r CronRecord, now time.Time) (CronRecord, []func()) {
 	var reports []func()
-	for pass := 0; pass < 2; pass++ { // the result of a Job may let the next start, whose pods are decided about then
+	for pass := range 2 { // the result of a Job may let the next start, whose pods are decided about then
 		jobs := make([]CronChild, len(r.Jobs))
 		for i, child := range r.Jobs {
 			had := child.Record
@@ -168,7 +167,6 @@ func podOf(job *Job, p JobPod) *v1.Pod {
 	suffix := strings.TrimPrefix(pod.Name, pod.Labels[LabelJobName])
 	pod.Name = fmt.Sprintf("%s-%d%s", job.Name, p.Number, suffix)
 	pod.UID = podUID(job, p.Number)
-	pod.Labels = maps.Clone(pod.Labels)
 	pod.Labels[LabelJobName], pod.Labels["job-name"] = job.Name, job.Name
 	if p.ended() {
 		pod.Status.Phase = p.Phase

@@ -3,6 +3,7 @@
 package kinds
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"maps"
@@ -23,8 +24,6 @@ import (
 
 // objectName identifies an object of a source. For a carrier, the name has the kind.
 type objectName struct{ namespace, name string }
-
-func compareNames(a, b string) int { return strings.Compare(a, b) }
 
 // keeper is a source with the kinds of another source.
 type keeper struct {
@@ -203,10 +202,7 @@ func (k *keeper) takeOver(c podconfig.Change) (pods []*v1.Pod, gone []types.UID,
 func (k *keeper) unpack() (removeOthers func()) {
 	var set Set
 	for _, name := range slices.SortedFunc(maps.Keys(k.carriers), func(a, b objectName) int {
-		if n := compareNames(a.namespace, b.namespace); n != 0 {
-			return n
-		}
-		return compareNames(a.name, b.name)
+		return cmp.Or(strings.Compare(a.namespace, b.namespace), strings.Compare(a.name, b.name))
 	}) {
 		if err := set.uncarry(k.carriers[name]); err != nil {
 			k.controller.Logger.Error("object not used", zap.String("namespace", name.namespace), zap.Error(err))

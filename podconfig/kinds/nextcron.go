@@ -77,7 +77,7 @@ func NextCron(c *CronJob, r CronRecord, now time.Time) (next CronRecord, events 
 		}
 		return r, events, again
 	}
-	if c.Spec.Concurrency == ConcurrencyForbid && r.active() > 0 {
+	if c.Spec.Concurrency == ConcurrencyForbid && slices.ContainsFunc(r.Jobs, CronChild.runs) {
 		if !r.Waits.Equal(due) {
 			r.Waits = due
 			events = append(events, CronEvent{Reason: "JobAlreadyActive", Message: "not starting a job because the job before runs and concurrency is Forbid"})
@@ -85,7 +85,7 @@ func NextCron(c *CronJob, r CronRecord, now time.Time) (next CronRecord, events 
 		return r, events, again
 	}
 	if c.Spec.Concurrency == ConcurrencyReplace {
-		r.Jobs = slices.DeleteFunc(r.Jobs, func(j CronChild) bool { return j.Record.Result == "" })
+		r.Jobs = slices.DeleteFunc(r.Jobs, CronChild.runs)
 	}
 	child := c.child(due)
 	r.Jobs = append(r.Jobs, child)
@@ -140,30 +140,11 @@ func (c *CronJob) child(due time.Time) CronChild {
 	return CronChild{Scheduled: due, Job: &job}
 }
 
-func (r *CronRecord) active() (n int) {
-	for _, j := range r.Jobs {
-		if j.Record.Result == "" {
-			n++
-		}
-	}
-	return n
-}
+func (j CronChild) runs() bool { return j.Record.Result == "" }
 
 // forget removes the oldest finished Jobs above the numbers to keep.
 func (r *CronRecord) forget(c *CronJob) {
 	for result, keep := range map[JobResult]int32{JobComplete: c.Spec.KeepSucceeded, JobFailed: c.Spec.KeepFailed} {
-		n := int32(0)
-		for _, j := range r.Jobs {
-			if j.Record.Result == result {
-				n++
-			}
-		}
-		r.Jobs = slices.DeleteFunc(r.Jobs, func(j CronChild) bool {
-			if j.Record.Result != result || n <= keep {
-				return false
-			}
-			n--
-			return true
-		})
+		r.Jobs = keepLast(r.Jobs, int(keep), func(j CronChild) bool { return j.Record.Result == result })
 	}
 }

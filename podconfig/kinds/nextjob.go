@@ -8,6 +8,8 @@ import (
 	"time"
 
 	v1 "k8s.io/api/core/v1"
+
+	"github.com/keelson-dev/keelson/internal/retry"
 )
 
 // JobRecord is the state of a Job. Its JSON is stored.
@@ -190,7 +192,7 @@ func (r *JobRecord) fill(s *JobSpec, now time.Time) (ready time.Time) {
 		return time.Time{}
 	}
 	if r.Streak > 0 {
-		if ready = r.LastFailure.Add(pauseAfter(r.Streak)); now.Before(ready) {
+		if ready = r.LastFailure.Add(retry.Backoff(int(r.Streak), firstJobPause, lastJobPause, 0)); now.Before(ready) {
 			return ready
 		}
 	}
@@ -205,22 +207,8 @@ func (r *JobRecord) fill(s *JobSpec, now time.Time) (ready time.Time) {
 	return time.Time{}
 }
 
-// pauseAfter returns the pause after a number of failures.
-func pauseAfter(failures int32) time.Duration {
-	pause := firstJobPause
-	for ; failures > 1 && pause < lastJobPause; failures-- {
-		pause *= 2
-	}
-	return min(pause, lastJobPause)
-}
-
-func (r *JobRecord) active() (n int32) {
-	for _, p := range r.Pods {
-		if !p.ended() {
-			n++
-		}
-	}
-	return n
+func (r *JobRecord) active() int32 {
+	return int32(len(r.Pods) - countOf(r.Pods, JobPod.ended))
 }
 
 // freeIndex returns the lowest index that has neither succeeded nor a running pod.
@@ -235,17 +223,26 @@ func (r *JobRecord) freeIndex() int32 {
 
 // trim forgets the oldest of more than keptPods ended pods.
 func (r *JobRecord) trim() {
-	ended := 0
-	for _, p := range r.Pods {
-		if p.ended() {
-			ended++
+	r.Pods = keepLast(r.Pods, keptPods, JobPod.ended)
+}
+
+func countOf[T any](list []T, is func(T) bool) (n int) {
+	for _, element := range list {
+		if is(element) {
+			n++
 		}
 	}
-	r.Pods = slices.DeleteFunc(r.Pods, func(p JobPod) bool {
-		if !p.ended() || ended <= keptPods {
+	return n
+}
+
+// keepLast removes the first of more than n elements for which is returns true.
+func keepLast[T any](list []T, n int, is func(T) bool) []T {
+	extra := countOf(list, is) - n
+	return slices.DeleteFunc(list, func(element T) bool {
+		if extra <= 0 || !is(element) {
 			return false
 		}
-		ended--
+		extra--
 		return true
 	})
 }
