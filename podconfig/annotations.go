@@ -45,7 +45,5 @@ const (
 	AnnotationUpdateHold = "keelson.dev/update-hold"
 )
 
-// isLocal reports whether the agent owns the annotation key.
-func isLocal(key string) bool {
-	return key == AnnotationSource || key == AnnotationMirror || key == AnnotationFirstSeen
-}
+// localKeys are the annotations that the agent owns.
+var localKeys = []string{AnnotationSource, AnnotationFirstSeen, AnnotationMirror}

@@ -4,6 +4,7 @@ package podconfig
 
 import (
 	"maps"
+	"slices"
 
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -47,7 +48,7 @@ func compare(stored, in *v1.Pod) comparison {
 func compareMeta(stored, in *metav1.ObjectMeta) likeness {
 	switch {
 	case !maps.Equal(stored.Labels, in.Labels),
-		!sameAnnotations(stored.Annotations, in.Annotations),
+		!containsAnnotations(stored.Annotations, in.Annotations), !containsAnnotations(in.Annotations, stored.Annotations),
 		!stored.DeletionTimestamp.Equal(in.DeletionTimestamp),
 		!semantic.Equal(&stored.DeletionGracePeriodSeconds, &in.DeletionGracePeriodSeconds):
 		return different
@@ -57,13 +58,10 @@ func compareMeta(stored, in *metav1.ObjectMeta) likeness {
 	return identical
 }
 
-func sameAnnotations(a, b map[string]string) bool {
-	return containsAnnotations(a, b) && containsAnnotations(b, a)
-}
-
+// containsAnnotations reports whether whole has the annotations of part that the agent does not own.
 func containsAnnotations(whole, part map[string]string) bool {
 	for key, value := range part {
-		if isLocal(key) {
+		if slices.Contains(localKeys, key) {
 			continue
 		}
 		if other, ok := whole[key]; !ok || other != value {

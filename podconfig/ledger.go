@@ -167,7 +167,7 @@ func (l *ledger) newPod(in *v1.Pod, from Change, now time.Time) *v1.Pod {
 func changedPod(stored, in *v1.Pod, from Change, c comparison) *v1.Pod {
 	p := &v1.Pod{TypeMeta: in.TypeMeta, Spec: stored.Spec, Status: stored.Status}
 	from.copyMeta(&in.ObjectMeta, p)
-	for _, key := range [...]string{AnnotationSource, AnnotationFirstSeen, AnnotationMirror} {
+	for _, key := range localKeys {
 		if value, ok := stored.Annotations[key]; ok {
 			p.Annotations[key] = value
 		}

@@ -7,10 +7,10 @@ import "strings"
 
 // Nearest returns the name that differs least from word, or "" if no name is near. Case is ignored. Of equally near
 // names the first is returned.
-func Nearest(word string, names []string) string {
-	best, limit := "", min(3, 1+len(word)/3)
+func Nearest[T ~string](word string, names []T) (best T) {
+	limit := min(3, 1+len(word)/3)
 	for _, name := range names {
-		if d := distance(strings.ToLower(word), strings.ToLower(name), limit); d < limit {
+		if d := distance(strings.ToLower(word), strings.ToLower(string(name)), limit); d < limit {
 			best, limit = name, d
 		}
 	}

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"os"
 )
 
 // Errors wrapped by a FileError of Read, besides errors of the operating system.
@@ -42,8 +43,11 @@ func (e *FileError) Error() string { return fmt.Sprintf("checkpoint %s: %s: %v",
 func (e *FileError) Unwrap() error { return e.Err }
 
 // fileError strips the path from an error of the operating system, because FileError contains the
-// path.
+// path. An error of the rename has the operation "replace".
 func fileError(path, op string, err error) *FileError {
+	if link, ok := errors.AsType[*os.LinkError](err); ok {
+		op, err = "replace", link.Err
+	}
 	if pathErr, ok := errors.AsType[*fs.PathError](err); ok {
 		err = pathErr.Err
 	}

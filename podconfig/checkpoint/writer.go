@@ -16,6 +16,7 @@ import (
 	"go.uber.org/zap"
 	v1 "k8s.io/api/core/v1"
 
+	"github.com/keelson-dev/keelson/internal/atomicfile"
 	"github.com/keelson-dev/keelson/internal/signal"
 	"github.com/keelson-dev/keelson/podconfig"
 )
@@ -95,9 +96,11 @@ func (w *Writer) Save() error {
 	if held, err := load(w.options.Path); err == nil && !w.doubt && bytes.Equal(held, data) {
 		return nil
 	}
-	err = replace(w.options.Path, data)
-	w.doubt = err != nil
-	return err
+	err = atomicfile.WritePath(w.options.Path, data)
+	if w.doubt = err != nil; w.doubt {
+		return fileError(w.options.Path, "write", err)
+	}
+	return nil
 }
 
 // Tee returns a function for podconfig.Run. The function passes an update to next and then notes

@@ -138,11 +138,7 @@ func optionalOneOf[T ~string](r *report, p *field.Path, value *T, allowed ...T) 
 
 // didYouMean adds the nearest allowed value to detail, if any is near.
 func didYouMean[T ~string](detail, value string, allowed []T) string {
-	names := make([]string, len(allowed))
-	for i, a := range allowed {
-		names[i] = string(a)
-	}
-	if name := spelling.Nearest(value, names); name != "" {
+	if name := spelling.Nearest(value, allowed); name != "" {
 		detail += fmt.Sprintf(", did you mean %q?", name)
 	}
 	return detail
