@@ -38,10 +38,10 @@ type metrics struct {
 	restarted *prometheus.CounterVec
 	orphans   prometheus.Counter
 	workers   *prometheus.HistogramVec
-	starts    prometheus.Histogram
+	starts    prometheus.Observer
 	probes    *prometheus.CounterVec
 	durations *prometheus.HistogramVec
-	statuses  prometheus.Histogram
+	statuses  prometheus.Observer
 	volumes   *prometheus.HistogramVec
 	images    *prometheus.CounterVec
 	evictions *prometheus.CounterVec
@@ -55,69 +55,54 @@ type metrics struct {
 }
 
 func newMetrics(node string) *metrics {
+	all, probing := prometheus.NewRegistry(), prometheus.NewRegistry()
 	m := &metrics{
-		registry: prometheus.NewRegistry(),
-		probing:  prometheus.NewRegistry(),
+		registry: all,
+		probing:  probing,
 		probed:   make(map[types.UID]types.NamespacedName),
 		// Alpha in the kubelet (1.36). The kubelet also counts each new pod once.
-		rejected: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "kubelet_admission_rejections_total", Help: "Pods that were refused when they came, by reason.",
-		}, []string{"reason"}),
-		restarted: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "kubelet_restarted_pods_total", Help: "Pods that came back, under their UID, while they ended.",
-		}, []string{"static"}),
-		orphans: prometheus.NewCounter(prometheus.CounterOpts{
-			Name: "kubelet_orphaned_runtime_pods_total", Help: "Pods of the runtime that no source wants.",
-		}),
-		workers: prometheus.NewHistogramVec(prometheus.HistogramOpts{
-			Name: "kubelet_pod_worker_duration_seconds", Help: "Time from an update of a pod to the end of its sync, by create, update, sync and kill.", Buckets: prometheus.DefBuckets,
-		}, []string{"operation_type"}),
-		starts: prometheus.NewHistogram(prometheus.HistogramOpts{
-			Name: "kubelet_pod_worker_start_duration_seconds", Help: "From the arrival of a pod until it is worked on.", Buckets: prometheus.DefBuckets,
-		}),
-		probes: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "prober_probe_total", Help: "Attempts of probes, by result.",
-		}, []string{"probe_type", "result", "container", "pod", "namespace", "pod_uid"}),
-		durations: prometheus.NewHistogramVec(prometheus.HistogramOpts{
-			Name: "prober_probe_duration_seconds", Help: "Duration of probes that succeeded.", Buckets: prometheus.DefBuckets,
-		}, []string{"probe_type", "container", "pod", "namespace"}),
-		statuses: prometheus.NewHistogram(prometheus.HistogramOpts{
-			Name: "kubelet_pod_status_sync_duration_seconds", Help: "From the change of a pod's status until the API server has it.",
-			Buckets: []float64{.01, .05, .1, .5, 1, 5, 10, 20, 30, 45, 60},
-		}),
-		volumes: prometheus.NewHistogramVec(prometheus.HistogramOpts{
-			Name: "storage_operation_duration_seconds", Help: "Duration of one operation on a volume.",
-			Buckets: []float64{.001, .01, .1, .25, .5, 1, 2.5, 5, 10, 15, 25, 50, 120, 300, 600}, // the kubelet's buckets and two smaller ones
-		}, []string{"volume_plugin", "operation_name", "status", "migrated"}),
-		images: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "kubelet_image_garbage_collected_total", Help: "Images removed, by reason.",
-		}, []string{"reason"}),
-		evictions: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "kubelet_evictions", Help: "Pods that were evicted, by the signal of the node or the limit of the pod.",
-		}, []string{"eviction_signal"}),
-		ages: prometheus.NewHistogramVec(prometheus.HistogramOpts{
-			Name: "kubelet_eviction_stats_age_seconds", Help: "Time between the measurement of a signal and the eviction for it.", Buckets: prometheus.DefBuckets,
-		}, []string{"eviction_signal"}),
-		cgroups: prometheus.NewHistogramVec(prometheus.HistogramOpts{
-			Name: "kubelet_cgroup_manager_duration_seconds", Help: "Duration of operations on cgroups of pods, by update and destroy.", Buckets: prometheus.DefBuckets,
-		}, []string{"operation_type"}),
-		plugins: prometheus.NewHistogramVec(prometheus.HistogramOpts{
-			Name: "kubelet_credential_provider_plugin_duration", Help: "Duration of runs of credential provider plug-ins, in seconds.", Buckets: prometheus.DefBuckets,
-		}, []string{"plugin_name"}),
-		failures: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "kubelet_credential_provider_plugin_errors_total", Help: "Runs of credential provider plug-ins without usable credentials.",
-		}, []string{"plugin_name"}),
+		rejected:  counters(all, "kubelet_admission_rejections_total", "Pods that were refused when they came, by reason.", "reason"),
+		restarted: counters(all, "kubelet_restarted_pods_total", "Pods that came back, under their UID, while they ended.", "static"),
+		orphans:   counters(all, "kubelet_orphaned_runtime_pods_total", "Pods of the runtime that no source wants.").WithLabelValues(),
+		workers:   histograms(all, "kubelet_pod_worker_duration_seconds", "Time from an update of a pod to the end of its sync, by create, update, sync and kill.", prometheus.DefBuckets, "operation_type"),
+		starts:    histograms(all, "kubelet_pod_worker_start_duration_seconds", "From the arrival of a pod until it is worked on.", prometheus.DefBuckets).WithLabelValues(),
+		probes:    counters(probing, "prober_probe_total", "Attempts of probes, by result.", "probe_type", "result", "container", "pod", "namespace", "pod_uid"),
+		durations: histograms(probing, "prober_probe_duration_seconds", "Duration of probes that succeeded.", prometheus.DefBuckets, "probe_type", "container", "pod", "namespace"),
+		statuses: histograms(all, "kubelet_pod_status_sync_duration_seconds", "From the change of a pod's status until the API server has it.",
+			[]float64{.01, .05, .1, .5, 1, 5, 10, 20, 30, 45, 60}).WithLabelValues(),
+		volumes: histograms(all, "storage_operation_duration_seconds", "Duration of one operation on a volume.",
+			[]float64{.001, .01, .1, .25, .5, 1, 2.5, 5, 10, 15, 25, 50, 120, 300, 600}, // the kubelet's buckets and two smaller ones
+			"volume_plugin", "operation_name", "status", "migrated"),
+		images:    counters(all, "kubelet_image_garbage_collected_total", "Images removed, by reason.", "reason"),
+		evictions: counters(all, "kubelet_evictions", "Pods that were evicted, by the signal of the node or the limit of the pod.", "eviction_signal"),
+		ages:      histograms(all, "kubelet_eviction_stats_age_seconds", "Time between the measurement of a signal and the eviction for it.", prometheus.DefBuckets, "eviction_signal"),
+		cgroups:   histograms(all, "kubelet_cgroup_manager_duration_seconds", "Duration of operations on cgroups of pods, by update and destroy.", prometheus.DefBuckets, "operation_type"),
+		plugins:   histograms(all, "kubelet_credential_provider_plugin_duration", "Duration of runs of credential provider plug-ins, in seconds.", prometheus.DefBuckets, "plugin_name"),
+		failures:  counters(all, "kubelet_credential_provider_plugin_errors_total", "Runs of credential provider plug-ins without usable credentials.", "plugin_name"),
 	}
 	name := prometheus.NewGauge(prometheus.GaugeOpts{
 		Name: "kubelet_node_name", Help: "The node's name; always 1.", ConstLabels: prometheus.Labels{"node": node},
 	})
 	name.Set(1)
-	m.registry.MustRegister(m.rejected, m.restarted, m.orphans, m.workers, m.starts, m.statuses, m.volumes, m.images, m.evictions, m.ages, m.cgroups, m.plugins, m.failures, name,
-		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	all.MustRegister(name, collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	started := prometheus.NewGauge(prometheus.GaugeOpts{Name: "process_start_time_seconds", Help: "Start of the agent since the Unix epoch in seconds."})
 	started.SetToCurrentTime()
-	m.probing.MustRegister(m.probes, m.durations, started)
+	probing.MustRegister(started)
 	return m
+}
+
+// counters registers a counter for each value of the labels. Without labels, it is one counter.
+func counters(in *prometheus.Registry, name, help string, labels ...string) *prometheus.CounterVec {
+	c := prometheus.NewCounterVec(prometheus.CounterOpts{Name: name, Help: help}, labels)
+	in.MustRegister(c)
+	return c
+}
+
+// histograms registers a histogram for each value of the labels. Without labels, it is one histogram.
+func histograms(in *prometheus.Registry, name, help string, buckets []float64, labels ...string) *prometheus.HistogramVec {
+	h := prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: name, Help: help, Buckets: buckets}, labels)
+	in.MustRegister(h)
+	return h
 }
 
 // observer returns the callbacks that update the metrics.

@@ -22,23 +22,15 @@ type deviceMetrics struct {
 // devices registers the metrics of device plug-ins. Names are the kubelet's.
 func (m *metrics) devices() deviceMetrics {
 	const endpoint = "kubelet_pod_resources_endpoint_"
-	counter := func(name, help, label string) *prometheus.CounterVec {
-		c := prometheus.NewCounterVec(prometheus.CounterOpts{Name: name, Help: help}, []string{label})
-		m.registry.MustRegister(c)
-		return c
-	}
 	d := deviceMetrics{
-		registrations: counter("kubelet_device_plugin_registration_total", "Registrations of device plug-ins, by resource.", "resource_name"),
-		allocations: prometheus.NewHistogramVec(prometheus.HistogramOpts{
-			Name: "kubelet_device_plugin_alloc_duration_seconds", Help: "Duration of Allocate calls to device plug-ins, by resource.", Buckets: prometheus.DefBuckets,
-		}, []string{"resource_name"}),
-		requests: counter(endpoint+"requests_total", "Calls of the PodResources API.", "server_api_version"),
-		byMethod: map[string]*prometheus.CounterVec{}, errorsByMethod: map[string]*prometheus.CounterVec{},
+		registrations: counters(m.registry, "kubelet_device_plugin_registration_total", "Registrations of device plug-ins, by resource.", "resource_name"),
+		allocations:   histograms(m.registry, "kubelet_device_plugin_alloc_duration_seconds", "Duration of Allocate calls to device plug-ins, by resource.", prometheus.DefBuckets, "resource_name"),
+		requests:      counters(m.registry, endpoint+"requests_total", "Calls of the PodResources API.", "server_api_version"),
+		byMethod:      map[string]*prometheus.CounterVec{}, errorsByMethod: map[string]*prometheus.CounterVec{},
 	}
-	m.registry.MustRegister(d.allocations)
 	for method, name := range map[string]string{"List": "list", "Get": "get", "GetAllocatableResources": "get_allocatable"} {
-		d.byMethod[method] = counter(endpoint+"requests_"+name, "Calls of "+method+" of the PodResources API.", "server_api_version")
-		d.errorsByMethod[method] = counter(endpoint+"errors_"+name, "Failed calls of "+method+" of the PodResources API.", "server_api_version")
+		d.byMethod[method] = counters(m.registry, endpoint+"requests_"+name, "Calls of "+method+" of the PodResources API.", "server_api_version")
+		d.errorsByMethod[method] = counters(m.registry, endpoint+"errors_"+name, "Failed calls of "+method+" of the PodResources API.", "server_api_version")
 	}
 	return d
 }

@@ -21,19 +21,13 @@ import (
 // kubelet's. Unlike the kubelet's, port forwarding counts as long-running.
 func (m *metrics) requests() nodeserver.Observer {
 	labels := []string{"method", "path", "server_type", "long_running"}
-	total := prometheus.NewCounterVec(prometheus.CounterOpts{
-		Name: "kubelet_http_requests_total", Help: "Requests on --port.",
-	}, labels)
-	durations := prometheus.NewHistogramVec(prometheus.HistogramOpts{
-		Name: "kubelet_http_requests_duration_seconds", Help: "Duration of requests on --port.", Buckets: prometheus.DefBuckets,
-	}, labels)
+	total := counters(m.registry, "kubelet_http_requests_total", "Requests on --port.", labels...)
+	durations := histograms(m.registry, "kubelet_http_requests_duration_seconds", "Duration of requests on --port.", prometheus.DefBuckets, labels...)
 	inflight := prometheus.NewGaugeVec(prometheus.GaugeOpts{
 		Name: "kubelet_http_inflight_requests", Help: "Requests on --port that are not answered yet.",
 	}, labels)
-	sockets := prometheus.NewCounterVec(prometheus.CounterOpts{
-		Name: "kubelet_websocket_streaming_requests_total", Help: "Streams over a WebSocket on --port.",
-	}, []string{"subresource"})
-	m.registry.MustRegister(total, durations, inflight, sockets)
+	sockets := counters(m.registry, "kubelet_websocket_streaming_requests_total", "Streams over a WebSocket on --port.", "subresource")
+	m.registry.MustRegister(inflight)
 	values := func(r nodeserver.Request) []string {
 		return []string{r.Method, r.Path, "readwrite", strconv.FormatBool(r.LongRunning)}
 	}
@@ -125,11 +119,8 @@ func (m *metrics) watchIdentity(own *identity) {
 	ttl("kubelet_certificate_manager_server_ttl_seconds", "Seconds until the serving certificate expires; +Inf without one.", own.serving.Current)
 	failures("kubelet_server_expiration_renew_errors", "Failed requests for a serving certificate.", &own.servingIssues)
 	const hour, day = 3600, 24 * 3600
-	ages := prometheus.NewHistogram(prometheus.HistogramOpts{
-		Name: "kubelet_certificate_manager_server_rotation_seconds", Help: "Age of serving certificates that were replaced.",
-		Buckets: []float64{60, hour, 4 * hour, day, 7 * day, 30 * day, 90 * day, 180 * day, 360 * day, 4 * 360 * day},
-	})
-	m.registry.MustRegister(ages)
+	ages := histograms(m.registry, "kubelet_certificate_manager_server_rotation_seconds", "Age of serving certificates that were replaced.",
+		[]float64{60, hour, 4 * hour, day, 7 * day, 30 * day, 90 * day, 180 * day, 360 * day, 4 * 360 * day}).WithLabelValues()
 	own.servingIssues.replaced = func(age time.Duration) { ages.Observe(age.Seconds()) }
 }
 

@@ -16,8 +16,8 @@ import (
 	"github.com/keelson-dev/keelson/runtime"
 )
 
-// The flags and functions in this file stand in for those of a program with API servers. A program built
-// for small nodes has neither the flags nor what they select.
+// The types and functions in this file replace those of a program with API servers. A program built for
+// small nodes has neither these flags nor the parts that the flags configure.
 
 type (
 	configFlags   struct{}

@@ -103,7 +103,8 @@ func row(pod *v1.Pod, pulls []runtime.Pull, now time.Time) []string {
 		}
 	}
 	for i := range pod.Status.InitContainerStatuses {
-		if !initialized(pod) || isSidecar(pod, pod.Status.InitContainerStatuses[i].Name) {
+		// The restarts of init containers that have completed are not counted.
+		if !podfacts.IsTrue(pod.Status.Conditions, v1.PodInitialized) || isSidecar(pod, pod.Status.InitContainerStatuses[i].Name) {
 			restarts += pod.Status.InitContainerStatuses[i].RestartCount
 		}
 	}
@@ -121,12 +122,6 @@ func phaseOf(pod *v1.Pod) string {
 		return string(v1.PodPending)
 	}
 	return string(pod.Status.Phase)
-}
-
-// initialized reports whether the init containers have completed. Their restarts are then not
-// counted.
-func initialized(pod *v1.Pod) bool {
-	return podfacts.IsTrue(pod.Status.Conditions, v1.PodInitialized)
 }
 
 func isSidecar(pod *v1.Pod, name string) bool {
