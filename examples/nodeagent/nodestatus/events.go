@@ -26,9 +26,6 @@ var reasons = map[v1.NodeConditionType][2]string{
 
 // tell records an event for each condition with a changed status.
 func (r *Reporter) tell(before, after []v1.NodeCondition) {
-	if r.opts.Events == nil {
-		return
-	}
 	was := make(map[v1.NodeConditionType]v1.ConditionStatus, len(before))
 	for _, c := range before {
 		was[c.Type] = c.Status
@@ -48,7 +45,7 @@ func (r *Reporter) tell(before, after []v1.NodeCondition) {
 
 // tellReboot records an event if the machine was started since the last status.
 func (r *Reporter) tellReboot(before, after string) {
-	if r.opts.Events != nil && before != "" && before != after {
+	if before != "" && before != after {
 		r.event(v1.EventTypeWarning, "Rebooted", fmt.Sprintf("Node %s has been rebooted, boot id: %s", r.opts.NodeName, after))
 	}
 }
@@ -56,7 +53,7 @@ func (r *Reporter) tellReboot(before, after string) {
 // tellCordon records an event if the node was cordoned or uncordoned. The change is seen at the next
 // read of the node, within a minute.
 func (r *Reporter) tellCordon(before, after bool) {
-	if r.opts.Events == nil || before == after {
+	if before == after {
 		return
 	}
 	reason := "NodeSchedulable"
@@ -69,6 +66,9 @@ func (r *Reporter) tellCordon(before, after bool) {
 // event records an event about the node. As in the kubelet, the UID in the node's events is its
 // name: kubectl selects events by this UID.
 func (r *Reporter) event(eventType, reason, message string) {
+	if r.opts.Events == nil {
+		return
+	}
 	about := &v1.ObjectReference{APIVersion: "v1", Kind: "Node", Name: r.opts.NodeName, UID: types.UID(r.opts.NodeName)}
 	r.opts.Events.Event(about, eventType, reason, message)
 }

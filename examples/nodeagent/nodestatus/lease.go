@@ -14,23 +14,24 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
-	"go.uber.org/zap"
+	"github.com/keelson-dev/keelson/internal/retry"
 )
 
 // renewer renews a node's lease.
 type renewer struct {
-	node    string
-	leases  Leases
-	valid   time.Duration // of a lease
-	doubt   func()        // called when a controller may have marked the node as dead
-	log     *zap.Logger
-	uid     types.UID             // the node's UID, for the owner reference
-	last    *coordinationv1.Lease // as returned by the server; nil: unknown
-	failing bool
+	node   string
+	leases Leases
+	valid  time.Duration // of a lease
+	doubt  func()        // called when a controller may have marked the node as dead
+	outage outage
+	uid    types.UID             // the node's UID, for the owner reference
+	last   *coordinationv1.Lease // as returned by the server; nil: unknown
 }
 
 func newRenewer(o Options, doubt func()) *renewer {
-	return &renewer{node: o.NodeName, leases: o.Leases, valid: o.LeaseDuration, doubt: doubt, log: o.Logger}
+	return &renewer{node: o.NodeName, leases: o.Leases, valid: o.LeaseDuration, doubt: doubt, outage: outage{
+		log: o.Logger, begin: "cannot renew the lease of this node; trying on", end: "the lease of this node is renewed again",
+	}}
 }
 
 // leaseTries is the number of attempts per renewal.
@@ -45,10 +46,9 @@ func (l *renewer) run(ctx context.Context, registered <-chan types.UID) {
 	}
 	renewed := time.Now()
 	for ctx.Err() == nil {
-		if err := l.persist(ctx); err != nil {
-			l.failed(ctx, err)
-		} else {
-			l.succeeded()
+		err := l.persist(ctx)
+		l.outage.note(ctx, err)
+		if err == nil {
 			if time.Since(renewed) > l.valid {
 				l.doubt()
 			}
@@ -65,20 +65,6 @@ func (l *renewer) run(ctx context.Context, registered <-chan types.UID) {
 	}
 }
 
-func (l *renewer) failed(ctx context.Context, err error) {
-	if ctx.Err() == nil && !l.failing {
-		l.log.Warn("cannot renew the lease of this node; trying on", zap.Error(err))
-		l.failing = true
-	}
-}
-
-func (l *renewer) succeeded() {
-	if l.failing {
-		l.log.Info("the lease of this node is renewed again")
-		l.failing = false
-	}
-}
-
 // persist renews the lease, with retries.
 func (l *renewer) persist(ctx context.Context) (err error) {
 	pause := minBackoff
@@ -86,7 +72,7 @@ func (l *renewer) persist(ctx context.Context) (err error) {
 		if err = l.renew(ctx); err == nil || ctx.Err() != nil {
 			return err
 		}
-		sleep(ctx, pause, nil)
+		_ = retry.Sleep(ctx, pause)
 		pause = min(2*pause, maxBackoff)
 	}
 	return err

@@ -4,6 +4,7 @@ package nodestatus
 
 import (
 	"encoding/json"
+	"slices"
 
 	v1 "k8s.io/api/core/v1"
 	apiequality "k8s.io/apimachinery/pkg/api/equality"
@@ -75,20 +76,11 @@ func quantities(before, after v1.ResourceList) map[v1.ResourceName]any {
 func ours(before, after []v1.NodeCondition) []v1.NodeCondition {
 	all := []v1.NodeCondition{}
 	for _, c := range after {
-		if !has(before, c) {
+		if !slices.ContainsFunc(before, func(b v1.NodeCondition) bool { return apiequality.Semantic.DeepEqual(b, c) }) {
 			all = append(all, c)
 		}
 	}
 	return all
-}
-
-func has(all []v1.NodeCondition, c v1.NodeCondition) bool {
-	for _, other := range all {
-		if apiequality.Semantic.DeepEqual(other, c) {
-			return true
-		}
-	}
-	return false
 }
 
 // metadataPatch returns the merge patch for missing labels and annotations, nil if there are none.

@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"maps"
 	"runtime"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -126,7 +127,7 @@ type Reporter struct {
 	reported time.Time
 	sent     v1.NodeStatus // the status of the last patch
 	answer   v1.NodeStatus // what the server stored of it
-	failing  bool
+	outage   outage
 }
 
 // New returns a Reporter. The error names the invalid option.
@@ -154,7 +155,9 @@ func New(o Options) (*Reporter, error) {
 		labelOSBeta: runtime.GOOS, labelArchBeta: runtime.GOARCH,
 	})
 	o.Labels = labels
-	r := &Reporter{opts: o, log: o.Logger, poked: signal.New()}
+	r := &Reporter{opts: o, log: o.Logger, poked: signal.New(), outage: outage{
+		log: o.Logger, begin: "cannot write the status of the Node object; trying again", end: "the status of the Node object is written again",
+	}}
 	if o.Leases != nil {
 		r.leases = newRenewer(o, r.doubt)
 	}
@@ -203,12 +206,12 @@ func (r *Reporter) Run(ctx context.Context) error {
 	told := types.UID("")
 	for ctx.Err() == nil {
 		wait := r.opts.UpdateInterval
-		if err := r.Report(ctx); err != nil {
+		err := r.Report(ctx)
+		r.outage.note(ctx, err)
+		if err != nil {
 			wait, pause = min(pause, wait), min(2*pause, maxBackoff)
-			r.failed(ctx, err)
 		} else {
 			pause = minBackoff
-			r.succeeded()
 			if !r.ready() && time.Since(start) < startPatience {
 				wait = min(wait, startInterval)
 			}
@@ -226,27 +229,29 @@ func (r *Reporter) Run(ctx context.Context) error {
 	return nil
 }
 
-func (r *Reporter) failed(ctx context.Context, err error) {
-	if ctx.Err() == nil && !r.failing {
-		r.log.Warn("cannot write the status of the Node object; trying again", zap.Error(err))
-		r.failing = true
-	}
+// outage logs the first of several failures in a row, and the end of the failures.
+type outage struct {
+	log        *zap.Logger
+	begin, end string // messages
+	lasts      bool
 }
 
-func (r *Reporter) succeeded() {
-	if r.failing {
-		r.log.Info("the status of the Node object is written again")
-		r.failing = false
+// note records the result of an attempt. A failure after the end of ctx does not count.
+func (o *outage) note(ctx context.Context, err error) {
+	switch {
+	case err == nil && o.lasts:
+		o.log.Info(o.end)
+	case err != nil && ctx.Err() == nil && !o.lasts:
+		o.log.Warn(o.begin, zap.Error(err))
+	default:
+		return
 	}
+	o.lasts = err != nil
 }
 
 func (r *Reporter) ready() bool {
-	for _, c := range r.known.Status.Conditions {
-		if c.Type == v1.NodeReady {
-			return c.Status == v1.ConditionTrue
-		}
-	}
-	return false
+	isReady := func(c v1.NodeCondition) bool { return c.Type == v1.NodeReady && c.Status == v1.ConditionTrue }
+	return slices.ContainsFunc(r.known.Status.Conditions, isReady)
 }
 
 // Report is one step of Run. It registers the node if necessary, and writes the status if it has

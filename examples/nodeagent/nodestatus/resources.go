@@ -15,22 +15,13 @@ import (
 // have: an administrator has written them to the node's status. As in the kubelet (1.36), such
 // resources are allocatable as a whole.
 func withForeign(f Facts, capacity v1.ResourceList) (all, allocatable v1.ResourceList) {
-	all, allocatable = f.Capacity, f.Allocatable
-	isCopied := false
+	all, allocatable = v1.ResourceList{}, v1.ResourceList{}
+	maps.Copy(all, f.Capacity)
+	maps.Copy(allocatable, f.Allocatable)
 	for name, amount := range capacity {
-		if _, isOwn := f.Capacity[name]; isOwn || !podresources.IsExtended(name) {
-			continue
+		if _, isOwn := f.Capacity[name]; !isOwn && podresources.IsExtended(name) {
+			all[name], allocatable[name] = amount, amount
 		}
-		if !isCopied { // the lists belong to the caller
-			all, allocatable, isCopied = maps.Clone(all), maps.Clone(allocatable), true
-			if all == nil {
-				all = v1.ResourceList{}
-			}
-			if allocatable == nil {
-				allocatable = v1.ResourceList{}
-			}
-		}
-		all[name], allocatable[name] = amount, amount
 	}
 	return all, allocatable
 }
