@@ -91,10 +91,6 @@ func columns(natural []int, width int) []int {
 }
 
 func row(pod *v1.Pod, pulls []runtime.Pull, now time.Time) []string {
-	name := pod.Name
-	if pod.Namespace != v1.NamespaceDefault {
-		name = pod.Namespace + "/" + pod.Name
-	}
 	ready, restarts := 0, int32(0)
 	for i := range pod.Status.ContainerStatuses {
 		restarts += pod.Status.ContainerStatuses[i].RestartCount
@@ -113,8 +109,16 @@ func row(pod *v1.Pod, pulls []runtime.Pull, now time.Time) []string {
 		age = duration.HumanDuration(now.Sub(pod.Status.StartTime.Time))
 	}
 	return []string{
-		name, phaseOf(pod), fmt.Sprintf("%d/%d", ready, len(pod.Spec.Containers)), fmt.Sprint(restarts), age, cmp.Or(message(pod), pulling(pod, pulls)),
+		shownName(pod.Namespace, pod.Name), phaseOf(pod), fmt.Sprintf("%d/%d", ready, len(pod.Spec.Containers)), fmt.Sprint(restarts), age, cmp.Or(message(pod), pulling(pod, pulls)),
 	}
+}
+
+// shownName returns the name of an object, with its namespace unless that is the default.
+func shownName(namespace, name string) string {
+	if namespace == "" || namespace == v1.NamespaceDefault {
+		return name
+	}
+	return namespace + "/" + name
 }
 
 func phaseOf(pod *v1.Pod) string {

@@ -135,14 +135,6 @@ func (c *call) table(ctx context.Context, path string, query url.Values, wide, n
 	return nil
 }
 
-// shownName returns the name of an object, with its namespace unless that is the default.
-func shownName(namespace, name string) string {
-	if namespace == "" || namespace == v1.NamespaceDefault {
-		return name
-	}
-	return namespace + "/" + name
-}
-
 func describePod(ctx context.Context, c *call) error {
 	var pod v1.Pod
 	if err := c.get(ctx, c.podPath(c.args[0]), nil, &pod); err != nil {
