@@ -32,16 +32,8 @@ func auditVolumes(ctx context.Context, root string, rt runtime.Runtime) ([]findi
 	if err != nil {
 		return nil, err
 	}
-	mounter := mount.Detect()
 	manager, err := volumemanager.New(volumemanager.Options{
-		Root: root, Pods: goneUnless(pods), Plugins: plugins,
-		Mounts: volumemanager.MountTableFunc(func() (points []string, err error) {
-			mounts, err := mounter.List()
-			for _, m := range mounts {
-				points = append(points, m.Target)
-			}
-			return points, err
-		}),
+		Root: root, Pods: goneUnless(pods), Plugins: plugins, Mounts: volumemanager.MountTableFunc(mount.Points),
 	})
 	if err != nil {
 		return nil, err
