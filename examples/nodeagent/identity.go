@@ -17,8 +17,8 @@ import (
 	"go.uber.org/zap"
 	certificatesv1 "k8s.io/api/certificates/v1"
 	v1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/keelson-dev/keelson/examples/nodeagent/node/feature"
 	"github.com/keelson-dev/keelson/examples/nodeagent/nodeidentity"
 	"github.com/keelson-dev/keelson/examples/nodeagent/nodestatus"
 )
@@ -121,7 +121,7 @@ func (i *identity) serve(f flags, events nodestatus.EventRecorder, log *zap.Logg
 	}
 	observer := i.servingIssues.observer()
 	count := observer.Failed
-	node := &v1.ObjectReference{APIVersion: "v1", Kind: "Node", Name: f.node, UID: types.UID(f.node)} // the UID is as in the kubelet
+	node := feature.NodeReference(f.node)
 	observer.Issued = func(end time.Time) {
 		events.Event(node, v1.EventTypeNormal, "ServingCertificateIssued", "The serving certificate is valid until "+end.Format(time.RFC3339))
 	}

@@ -7,6 +7,7 @@ package resize
 import (
 	"context"
 	"encoding/json"
+	"slices"
 
 	v1 "k8s.io/api/core/v1"
 
@@ -118,23 +119,13 @@ func (s *Resizes) synced(ctx context.Context, pod *v1.Pod, result *runtime.Resul
 // resized reports whether the sync has changed resources of running containers. Without a grant by
 // this agent, the sync has completed a resize of an earlier agent.
 func resized(result *runtime.Result) bool {
-	for i := range result.Steps {
-		if result.Steps[i].Action == runtime.ResizePodInPlace && result.Steps[i].Err == nil {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(result.Steps, func(s runtime.Step) bool { return s.Action == runtime.ResizePodInPlace && s.Err == nil })
 }
 
 // killFailed reports whether stopping a container failed. The container may still run with the old
 // resources.
 func killFailed(result *runtime.Result) bool {
-	for i := range result.Steps {
-		if result.Steps[i].Action == runtime.KillContainer && result.Steps[i].Err != nil {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(result.Steps, func(s runtime.Step) bool { return s.Action == runtime.KillContainer && s.Err != nil })
 }
 
 // text returns an event message in the kubelet's form (1.36): the text what, followed by JSON with the
