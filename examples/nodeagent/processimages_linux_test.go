@@ -48,14 +48,14 @@ type imageNode struct {
 
 // newImageNode returns a node in a process of a user without rights. If the test is root, it runs
 // again as that user, in a network of its own in which every port is free, and newImageNode returns
-// nil in the first process.
-func newImageNode(t *testing.T) *imageNode {
+// nil in the first process. There, mounts are mounted over files: a file, the other file, and so on.
+func newImageNode(t *testing.T, mounts ...string) *imageNode {
 	t.Helper()
 	const env = "KEELSON_TEST_IMAGES"
 	dir := os.Getenv(env)
 	switch {
 	case dir == "" && os.Getuid() == 0:
-		asNobody(t, env)
+		asNobody(t, env, mounts)
 		return nil
 	case dir == "":
 		dir = t.TempDir()
@@ -82,8 +82,8 @@ func buildServed(t *testing.T, dir string) {
 	require.NoError(t, err, string(out))
 }
 
-// asNobody runs the test again as user 65534 in a network namespace whose loopback is up.
-func asNobody(t *testing.T, env string) {
+// asNobody runs the test again as user 65534 in a network namespace whose loopback is up, with mounts.
+func asNobody(t *testing.T, env string, mounts []string) {
 	t.Helper()
 	dir, err := os.MkdirTemp("", "nobody") // t.TempDir is below a folder of root
 	require.NoError(t, err)
@@ -104,7 +104,13 @@ func asNobody(t *testing.T, env string) {
 	done := make(chan error)
 	go func() { // its thread, with the other network, ends with the goroutine
 		goruntime.LockOSThread()
-		err := unix.Unshare(unix.CLONE_NEWNET)
+		err := unix.Unshare(unix.CLONE_NEWNET | unix.CLONE_NEWNS)
+		if err == nil {
+			err = unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, "")
+		}
+		for i := 0; err == nil && i < len(mounts); i += 2 {
+			err = unix.Mount(mounts[i+1], mounts[i], "", unix.MS_BIND, "")
+		}
 		if err == nil {
 			err = errors.Join(loopbackUp(), os.WriteFile("/proc/sys/net/ipv4/ip_unprivileged_port_start", []byte("0"), 0))
 		}
