@@ -10,3 +10,6 @@ func HasNamespaces(r *Runtime) bool { return r.confine && r.host.Namespaces }
 
 // HasUsers reports whether containers of images may have all users.
 func HasUsers(r *Runtime) bool { return r.ids != nil }
+
+// ForgetUsers makes a backend one whose user has lost the subordinate IDs.
+func ForgetUsers(r *Runtime) { r.ids, r.users = nil, nil }

@@ -5,6 +5,7 @@ package process
 import (
 	"cmp"
 	"net"
+	"os"
 	"syscall"
 
 	"golang.org/x/sys/unix"
@@ -40,15 +41,16 @@ func (r *Runtime) moveInside(inside proc.Ref, network string, c syscall.RawConn)
 	return cmp.Or(err, moved)
 }
 
-// subordinateIDs returns the subordinate IDs of this process's user, or the reason why containers cannot have them.
-func subordinateIDs() (*record.IDs, error) {
+// openUsers returns a user namespace that maps IDs.
+func openUsers(ids record.IDs) (*os.File, error) { return stage.OpenUsers(ids) }
+
+// subordinateIDs returns the subordinate IDs of this process's user, and a user namespace that maps them, or the reason
+// why containers cannot have them.
+func subordinateIDs() (*record.IDs, *os.File, error) {
 	ids, err := walls.SubordinateIDs()
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	users, err := stage.OpenUsers(ids)
-	if err != nil {
-		return nil, err
-	}
-	return &ids, users.Close()
+	users, err := openUsers(ids)
+	return &ids, users, err
 }

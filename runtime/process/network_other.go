@@ -6,6 +6,7 @@ package process
 
 import (
 	"errors"
+	"os"
 	"syscall"
 
 	"github.com/keelson-dev/keelson/runtime/internal/proc"
@@ -16,4 +17,7 @@ import (
 func (*Runtime) moveInside(proc.Ref, string, syscall.RawConn) error { return errors.ErrUnsupported }
 
 // subordinateIDs is not called here, because containers have no namespaces.
-func subordinateIDs() (*record.IDs, error) { return nil, errors.ErrUnsupported }
+func subordinateIDs() (*record.IDs, *os.File, error) { return nil, nil, errors.ErrUnsupported }
+
+// openUsers is not called here either.
+func openUsers(record.IDs) (*os.File, error) { return nil, errors.ErrUnsupported }

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
+	"os"
 	"path/filepath"
 	"slices"
 	"sync"
@@ -127,6 +128,7 @@ type Runtime struct {
 	seccompRoot string
 	images      Images
 	ids         *record.IDs // nil: a container has a single user
+	users       *os.File    // a user namespace that maps ids
 	pasta       string
 	cgroup      *cgroup.Parent // nil without Options.Cgroup
 	podPIDs     int64
@@ -212,7 +214,8 @@ func New(opts Options) (*Runtime, error) {
 		r.log = zap.NewNop()
 	}
 	if opts.Images != nil && host.OwnUser() {
-		if r.ids, err = subordinateIDs(); err != nil {
+		if r.ids, r.users, err = subordinateIDs(); err != nil {
+			r.ids = nil
 			r.log.Info("A container of an image has a single user", zap.Error(err))
 		}
 	}

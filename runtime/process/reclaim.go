@@ -110,6 +110,17 @@ func (r *Runtime) measure(ctx context.Context, folder string) (used diskuse.Usag
 
 // asRoot runs a command of package shim as root of a user namespace with subordinate IDs, and returns its output.
 func (r *Runtime) asRoot(ctx context.Context, ids *record.IDs, args []string) ([]byte, error) {
+	users := r.users
+	switch {
+	case ids == nil:
+		return nil, errors.New("the subordinate IDs are not known")
+	case r.ids == nil || *ids != *r.ids: // of an agent with other IDs
+		var err error
+		if users, err = openUsers(*ids); err != nil {
+			return nil, err
+		}
+		defer users.Close()
+	}
 	program, err := r.shimProgram()
 	if err != nil {
 		return nil, err
@@ -123,7 +134,7 @@ func (r *Runtime) asRoot(ctx context.Context, ids *record.IDs, args []string) ([
 	defer goruntime.UnlockOSThread()
 	p, err := stage.Start(stage.Command{
 		Programs: []string{program}, Args: args, Env: shimEnvironment(), Dir: "/",
-		Files: [3]*os.File{1: say, 2: say}, Walls: record.Walls{NoNewPrivs: true}, As: ids,
+		Files: [3]*os.File{1: say, 2: say}, Walls: record.Walls{NoNewPrivs: true}, As: users,
 	})
 	_ = say.Close()
 	if err != nil {

@@ -213,6 +213,7 @@ func testUsersOfImages(t *testing.T, e *env, opts process.Options) {
 		assert.NoDirExists(t, e.folder(id))
 	}
 	assert.Equal(t, [2]uint32{firstID + 102, own[1]}, owner(data), "the pod may have other containers")
+	process.ForgetUsers(e.rt) // the sandbox knows its own
 	e.removeAll()
 	assert.Equal(t, own, owner(data))
 	require.NoError(t, os.RemoveAll(filepath.Join(data, "deep")))

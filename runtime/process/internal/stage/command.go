@@ -18,8 +18,8 @@ type Command struct {
 	Files     [3]*os.File // nil: /dev/null
 	Terminal  bool        // Files[0] becomes the controlling terminal
 	Walls     record.Walls
-	Beside    *os.File    // a pidfd of a process whose namespaces the process joins; nil: namespaces of its own
-	As        *record.IDs // the process is root of a user namespace that maps IDs, without other namespaces
+	Beside    *os.File // a pidfd of a process whose namespaces the process joins; nil: namespaces of its own
+	As        *os.File // a user namespace whose root the process becomes, without other namespaces; nil: none
 }
 
 // Candidates returns the paths at which a program may be, in the order of PATH, for a process whose

@@ -35,7 +35,7 @@ func owner(ownUser bool) uintptr {
 // child has the other namespaces for itself, and goes on.
 func (s *stage) join(root *record.Root, pass func(*os.File) (int, error)) error {
 	if root.Network == nil {
-		if err := s.enterUsers(*root.IDs, pass); err != nil {
+		if err := s.enterNewUsers(*root.IDs, pass); err != nil {
 			return err
 		}
 	} else {
@@ -73,7 +73,7 @@ func HoldNetwork(users record.Users) (pid int, err error) {
 	s := c.stage
 	groups := [2]int{os.Getegid(), os.Getegid()} // who may ping
 	if users.IDs != nil {
-		if err := s.enterUsers(*users.IDs, c.pass); err != nil {
+		if err := s.enterNewUsers(*users.IDs, c.pass); err != nil {
 			return 0, err
 		}
 		s.add(must, "network namespace", unix.SYS_UNSHARE, unix.CLONE_NEWNET)

@@ -98,7 +98,7 @@ func (s *stage) prepare(c *Command, pass func(*os.File) (fd int, err error)) err
 	}
 	switch {
 	case c.As != nil:
-		if err := s.enterUsers(*c.As, pass); err != nil {
+		if err := s.enterUsers(c.As, pass); err != nil {
 			return err
 		}
 		s.user(&record.Root{})

@@ -61,13 +61,18 @@ func mapIDs(pid, own int, ids record.Range) error {
 	return fmt.Errorf("%s: %w", ids.Program, err)
 }
 
-// enterUsers makes the process root of a new user namespace that maps IDs.
-func (s *stage) enterUsers(ids record.IDs, pass func(*os.File) (int, error)) error {
+// enterNewUsers makes the process root of a new user namespace that maps IDs.
+func (s *stage) enterNewUsers(ids record.IDs, pass func(*os.File) (int, error)) error {
 	users, err := OpenUsers(ids)
 	if err != nil {
 		return err
 	}
 	defer users.Close()
+	return s.enterUsers(users, pass)
+}
+
+// enterUsers makes the process root of a user namespace.
+func (s *stage) enterUsers(users *os.File, pass func(*os.File) (int, error)) error {
 	fd, err := pass(users)
 	if err != nil {
 		return err
