@@ -67,8 +67,6 @@ func TestObjectsFollowTheirFolder(t *testing.T) {
 	require.Error(t, err)
 }
 
-// An object that moves to another file is always present, in any order of reads. Of an object in
-// two files, the remaining file counts.
 // The problem of a faulty file ends with the removal of the file.
 func TestTheProblemOfARemovedFileEnds(t *testing.T) {
 	dir, p := t.TempDir(), &problems{}
@@ -83,6 +81,8 @@ func TestTheProblemOfARemovedFileEnds(t *testing.T) {
 	require.Empty(t, p.lines())
 }
 
+// An object that moves to another file is always present, in any order of reads. Of an object in
+// two files, the remaining file counts.
 func TestObjectsMayMoveToAnotherFile(t *testing.T) {
 	for _, names := range [][2]string{{"a.yaml", "b.yaml"}, {"b.yaml", "a.yaml"}} {
 		dir := t.TempDir()
