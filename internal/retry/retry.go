@@ -32,6 +32,14 @@ func Backoff(n int, first, longest time.Duration, random float64) time.Duration 
 	return wait + time.Duration(float64(wait)*random)
 }
 
+// Earlier returns the earlier of two times. A zero time is none.
+func Earlier(a, b time.Time) time.Time {
+	if a.IsZero() || !b.IsZero() && b.Before(a) {
+		return b
+	}
+	return a
+}
+
 // AddUpToHalf returns a wait evenly distributed in [d, 1.5 d), which spreads the waits of many pods and nodes.
 func AddUpToHalf(d time.Duration) time.Duration {
 	return d + time.Duration(rand.Float64()*float64(d)/2)

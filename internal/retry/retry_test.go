@@ -50,3 +50,12 @@ func TestAddUpToHalf(t *testing.T) {
 	require.Greater(t, distinct, 900)
 	require.Zero(t, AddUpToHalf(0))
 }
+
+func TestEarlier(t *testing.T) {
+	one, two := time.Unix(1, 0), time.Unix(2, 0)
+	require.Equal(t, one, Earlier(one, two))
+	require.Equal(t, one, Earlier(two, one))
+	require.Equal(t, one, Earlier(one, time.Time{}))
+	require.Equal(t, one, Earlier(time.Time{}, one))
+	require.Zero(t, Earlier(time.Time{}, time.Time{}))
+}

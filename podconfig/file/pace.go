@@ -2,7 +2,11 @@
 
 package file
 
-import "time"
+import (
+	"time"
+
+	"github.com/keelson-dev/keelson/internal/retry"
+)
 
 // step is the next action of Run.
 type step uint8
@@ -47,7 +51,7 @@ func (p *pace) afterGlance(settled bool, recheck time.Time) {
 	if settled {
 		p.glances = len(pausesPerDebounce)
 	}
-	p.recheck = earliest(p.recheck, recheck)
+	p.recheck = retry.Earlier(p.recheck, recheck)
 }
 
 func (p *pace) afterScan(now, recheck time.Time) {

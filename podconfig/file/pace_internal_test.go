@@ -9,6 +9,8 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/keelson-dev/keelson/internal/retry"
 )
 
 var epoch = time.Date(2030, 1, 1, 0, 0, 0, 0, time.UTC)
@@ -94,7 +96,7 @@ func TestPaceKeepsItsBounds(t *testing.T) {
 				now = hint
 				p.hint(now)
 				lastHint = now
-				unanswered = earliest(unanswered, now)
+				unanswered = retry.Earlier(unanswered, now)
 				continue
 			}
 			require.False(t, due.After(lastScan.Add(p.period)))

@@ -12,6 +12,7 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 
+	"github.com/keelson-dev/keelson/internal/retry"
 	"github.com/keelson-dev/keelson/podconfig/manifest"
 )
 
@@ -63,7 +64,7 @@ func (s *Source) Scan(ctx context.Context) (Result, error) {
 	err = s.lookAt(ctx, l.paths, func(path string, seen look) {
 		e := s.entry(path)
 		if again := s.refresh(path, e, seen, now); !again.IsZero() {
-			recheck = earliest(recheck, again)
+			recheck = retry.Earlier(recheck, again)
 			complete = complete && (e.pods != nil || now.Sub(s.firstScan) >= s.waits.folder)
 		}
 	})
@@ -136,7 +137,7 @@ func (s *Source) lookForMissing(l listing, now time.Time) time.Time {
 	wait := s.missingWait(l)
 	again := s.files.markMissing(nil, now, wait)
 	if end := s.missingSince.Add(wait); now.Before(end) {
-		again = earliest(again, end)
+		again = retry.Earlier(again, end)
 	}
 	return again
 }

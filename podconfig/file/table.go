@@ -11,6 +11,8 @@ import (
 	"time"
 
 	v1 "k8s.io/api/core/v1"
+
+	"github.com/keelson-dev/keelson/internal/retry"
 )
 
 // entry is the state of a file.
@@ -63,20 +65,12 @@ func (t table) markMissing(present []string, now time.Time, after time.Duration)
 			e.missingSince = now
 		}
 		if end := e.missingSince.Add(after); now.Before(end) {
-			again = earliest(again, end)
+			again = retry.Earlier(again, end)
 		} else {
 			delete(t, path)
 		}
 	}
 	return again
-}
-
-// earliest returns the earlier time. A zero time is ignored.
-func earliest(a, b time.Time) time.Time {
-	if a.IsZero() || !b.IsZero() && b.Before(a) {
-		return b
-	}
-	return a
 }
 
 // writing reports whether to leave a file alone because it is open for writing: while it changes,

@@ -82,6 +82,29 @@ func TestAStaticPodIsShownOnTheAPIServer(t *testing.T) {
 	})
 }
 
+// A mirror pod that is deleted too often comes back at once when the budget of its requests permits.
+func TestAMirrorPodComesBackInTime(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		server, began := newServer(t), time.Now()
+		pod := static(podconfig.SourceFile, "web", nodetest.Container("c"))
+		n := nodetest.New(t, nodetest.Options{API: server, Mirrors: true})
+		n.Apply(pod)
+		time.Sleep(time.Second)
+		shown := func() bool { m := mirrorOf(server, pod); return m != nil && m.DeletionTimestamp == nil }
+		for range 5 {
+			if shown() {
+				_, err := server.Delete(mirrorOf(server, pod).UID)
+				require.NoError(t, err)
+			}
+			time.Sleep(100 * time.Millisecond)
+		}
+		time.Sleep(began.Add(10*time.Second - 10*time.Millisecond).Sub(time.Now()))
+		require.False(t, shown(), "five calls, and one per 10 s")
+		time.Sleep(100 * time.Millisecond)
+		require.True(t, shown())
+	})
+}
+
 // Two sources have a static pod of the same name: the first runs, the second waits, and their
 // mirror pod does not change.
 func TestTwoStaticPodsOfOneNameHaveOneMirror(t *testing.T) {

@@ -9,6 +9,8 @@ import (
 	"time"
 
 	v1 "k8s.io/api/core/v1"
+
+	"github.com/keelson-dev/keelson/internal/retry"
 )
 
 // Policy says when pods are evicted.
@@ -71,7 +73,7 @@ func (p Policy) Judge(s State, readings map[Signal]Reading, now time.Time) (Stat
 		}
 		next.since[t] = since
 		if now.Sub(since) < t.Grace {
-			pass.Next = earlier(pass.Next, since.Add(t.Grace))
+			pass.Next = retry.Earlier(pass.Next, since.Add(t.Grace))
 			continue
 		}
 		next.active[t] = true
@@ -88,7 +90,7 @@ func (p Policy) Judge(s State, readings map[Signal]Reading, now time.Time) (Stat
 			pass.Conditions = append(pass.Conditions, c)
 		case now.Sub(last) < p.Hold:
 			pass.Conditions = append(pass.Conditions, c)
-			pass.Next = earlier(pass.Next, last.Add(p.Hold))
+			pass.Next = retry.Earlier(pass.Next, last.Add(p.Hold))
 		default:
 			delete(next.seen, c)
 		}
@@ -120,12 +122,4 @@ func compareUrgency(a, b Threshold, readings map[Signal]Reading) int {
 func (t Threshold) IsRelieved(readings map[Signal]Reading) bool {
 	r, known := readings[t.Signal]
 	return known && !t.isMet(r, map[Threshold]bool{t: true})
-}
-
-// earlier returns the earlier of two times. A zero time is none.
-func earlier(a, b time.Time) time.Time {
-	if a.IsZero() || b.Before(a) {
-		return b
-	}
-	return a
 }

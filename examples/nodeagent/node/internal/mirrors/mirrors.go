@@ -5,6 +5,7 @@ package mirrors
 
 import (
 	"context"
+	"errors"
 	"maps"
 	"slices"
 	"time"
@@ -15,6 +16,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/keelson-dev/keelson/examples/nodeagent/node/feature"
+	"github.com/keelson-dev/keelson/internal/retry"
 	"github.com/keelson-dev/keelson/internal/signal"
 	"github.com/keelson-dev/keelson/podconfig"
 	"github.com/keelson-dev/keelson/podconfig/mirror"
@@ -74,54 +76,49 @@ func New(h *feature.Host, o Options) (feature.Feature, error) {
 }
 
 func (m *mirrors) run(ctx context.Context) error {
-	retry := time.NewTimer(time.Hour)
-	retry.Stop()
-	defer retry.Stop()
+	next := time.NewTimer(time.Hour)
+	next.Stop()
+	defer next.Stop()
 	for {
 		select {
 		case <-ctx.Done():
 			return nil
 		case <-m.wanted:
-		case <-retry.C:
+		case <-next.C:
 		}
-		if !m.reconcile(ctx) {
-			retry.Reset(mirrorPause)
+		if again := m.reconcile(ctx); !again.IsZero() {
+			next.Reset(time.Until(again))
 		}
 	}
 }
 
 // reconcile writes the mirror pod of every static pod, and deletes the mirror pods of static pods
-// that are gone. It reports whether every request succeeded.
-func (m *mirrors) reconcile(ctx context.Context) (right bool) {
-	right = true
+// that are gone. It returns the time of the next try, zero if every request succeeded.
+func (m *mirrors) reconcile(ctx context.Context) (again time.Time) {
 	tried := make(map[string]bool)
 	for static, known := range m.index.Statics() {
 		tried[static.Namespace+"/"+static.Name] = true
 		if shown, _ := m.index.ByName(static.Namespace, static.Name); shown != static {
 			continue // two sources list this name, and the mirror pod belongs to the other pod
 		}
-		if !m.try(ctx, static, func(ctx context.Context) error {
+		again = retry.Earlier(again, m.try(ctx, static, func(ctx context.Context) error {
 			_, err := m.client.Reconcile(ctx, static, known)
 			return err
-		}) {
-			right = false
-		}
+		}))
 		if ctx.Err() != nil {
-			return true
+			return time.Time{}
 		}
 	}
 	if !m.host.HasSourced() {
-		return right
+		return again
 	}
 	for orphan := range m.index.Orphans() {
 		tried[orphan.Namespace+"/"+orphan.Name] = true
 		one := func(yield func(*v1.Pod) bool) { yield(orphan) }
-		if !m.try(ctx, orphan, func(ctx context.Context) error { return m.client.DeleteOrphans(ctx, one, m.busy) }) {
-			right = false
-		}
+		again = retry.Earlier(again, m.try(ctx, orphan, func(ctx context.Context) error { return m.client.DeleteOrphans(ctx, one, m.busy) }))
 	}
 	maps.DeleteFunc(m.failed, func(name, _ string) bool { return !tried[name] })
-	return right
+	return again
 }
 
 // outlived reports whether a mirror pod shows the end of a container that waits or runs again: the
@@ -141,9 +138,9 @@ func (m *mirrors) busy(orphan *v1.Pod) bool {
 	return m.host.Workers.IsPodForMirrorPodTerminatingByFullName(podconfig.FullName(orphan))
 }
 
-// try calls f once, and reports whether f succeeded. An error is logged if its text differs from
-// the pod's error before.
-func (m *mirrors) try(ctx context.Context, pod *v1.Pod, f func(context.Context) error) bool {
+// try calls f once, and returns the time of the next try, zero if f succeeded. An error is logged if
+// its text differs from the pod's error before.
+func (m *mirrors) try(ctx context.Context, pod *v1.Pod, f func(context.Context) error) (again time.Time) {
 	ctx, cancel := context.WithTimeout(ctx, mirrorTimeout)
 	defer cancel()
 	err, name := f(ctx), pod.Namespace+"/"+pod.Name
@@ -154,5 +151,11 @@ func (m *mirrors) try(ctx context.Context, pod *v1.Pod, f func(context.Context) 
 		m.failed[name] = err.Error()
 		m.host.Log.Warn("mirror pod is not up to date", feature.PodField(pod), zap.Error(err))
 	}
-	return err == nil
+	if budget, ok := errors.AsType[*mirror.BudgetError](err); ok {
+		return budget.RetryAt
+	}
+	if err != nil {
+		return time.Now().Add(mirrorPause)
+	}
+	return time.Time{}
 }
