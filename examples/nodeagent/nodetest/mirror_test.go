@@ -98,7 +98,7 @@ func TestAMirrorPodComesBackInTime(t *testing.T) {
 			}
 			time.Sleep(100 * time.Millisecond)
 		}
-		time.Sleep(began.Add(10*time.Second - 10*time.Millisecond).Sub(time.Now()))
+		time.Sleep(time.Until(began.Add(10*time.Second - 10*time.Millisecond)))
 		require.False(t, shown(), "five calls, and one per 10 s")
 		time.Sleep(100 * time.Millisecond)
 		require.True(t, shown())
