@@ -206,7 +206,7 @@ func (r *Runtime) RemoveContainer(ctx context.Context, id runtime.ContainerID) e
 		err = r.removeGroup(ctx, in)
 	}
 	if err == nil {
-		err = r.reclaimContainer(s, in)
+		err = r.reclaimContainer(ctx, s, in)
 	}
 	if err == nil {
 		err = notFound(discard(s.dir, in.key.base()))

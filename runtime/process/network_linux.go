@@ -5,15 +5,12 @@ package process
 import (
 	"cmp"
 	"net"
-	"os"
 	"syscall"
 
 	"golang.org/x/sys/unix"
 
 	"github.com/keelson-dev/keelson/runtime/internal/proc"
-	"github.com/keelson-dev/keelson/runtime/process/internal/record"
 	"github.com/keelson-dev/keelson/runtime/process/internal/stage"
-	"github.com/keelson-dev/keelson/runtime/process/internal/walls"
 )
 
 // moveInside replaces a socket that is not connected yet by a socket in a pod's network.
@@ -39,18 +36,4 @@ func (r *Runtime) moveInside(inside proc.Ref, network string, c syscall.RawConn)
 	var moved error
 	err = c.Control(func(fd uintptr) { moved = unix.Dup3(socket, int(fd), unix.O_CLOEXEC) })
 	return cmp.Or(err, moved)
-}
-
-// openUsers returns a user namespace that maps IDs.
-func openUsers(ids record.IDs) (*os.File, error) { return stage.OpenUsers(ids) }
-
-// subordinateIDs returns the subordinate IDs of this process's user, and a user namespace that maps them, or the reason
-// why containers cannot have them.
-func subordinateIDs() (*record.IDs, *os.File, error) {
-	ids, err := walls.SubordinateIDs()
-	if err != nil {
-		return nil, nil, err
-	}
-	users, err := openUsers(ids)
-	return &ids, users, err
 }

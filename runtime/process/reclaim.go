@@ -24,7 +24,7 @@ import (
 )
 
 // foreignDir is a folder of a sandbox. The folder exists if files of the sandbox's containers may belong to subordinate
-// users. It has links to the volumes with such files that end with the pod.
+// users. The folder has links to the volumes with such files that end with the pod.
 const foreignDir = "foreign"
 
 // expectForeign notes that a container will make files of other users, before the container exists.
@@ -39,9 +39,13 @@ func (s *sandbox) expectForeign(rec *record.Spec) error {
 		if !m.Passing || m.ReadOnly || m.File {
 			continue
 		}
+		folder, err := filepath.EvalSymlinks(m.From)
+		if err != nil {
+			return err
+		}
 		name := fnv.New64a()
-		_, _ = io.WriteString(name, m.From)
-		if err := s.dir.Symlink(m.From, fmt.Sprintf("%s/%x", foreignDir, name.Sum64())); err != nil && !errors.Is(err, fs.ErrExist) {
+		_, _ = io.WriteString(name, folder)
+		if err := s.dir.Symlink(folder, fmt.Sprintf("%s/%x", foreignDir, name.Sum64())); err != nil && !errors.Is(err, fs.ErrExist) {
 			return err
 		}
 	}
@@ -50,7 +54,7 @@ func (s *sandbox) expectForeign(rec *record.Spec) error {
 
 // reclaimSandbox makes the files of a stopped sandbox's containers, and of the volumes that end with the pod, belong to
 // the agent's user. Otherwise the agent could not remove them.
-func (r *Runtime) reclaimSandbox(s *sandbox) error {
+func (r *Runtime) reclaimSandbox(ctx context.Context, s *sandbox) error {
 	links, err := tree.List(s.dir, foreignDir)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
@@ -58,10 +62,14 @@ func (r *Runtime) reclaimSandbox(s *sandbox) error {
 	folders := []string{filepath.Join(r.root, s.key.dir())}
 	for _, l := range links {
 		folder, readErr := s.dir.Readlink(foreignDir + "/" + l.Name)
-		folders, err = append(folders, folder), errors.Join(err, readErr)
+		err = errors.Join(err, readErr)
+		// A container may have made the subPath of a mount a link to files of others, or removed it.
+		if now, _ := filepath.EvalSymlinks(folder); now == folder {
+			folders = append(folders, folder)
+		}
 	}
 	if err == nil {
-		err = r.reclaim(s, folders)
+		err = r.reclaim(ctx, s, folders)
 	}
 	if err == nil {
 		err = tree.RemoveAll(s.dir, foreignDir)
@@ -70,20 +78,20 @@ func (r *Runtime) reclaimSandbox(s *sandbox) error {
 }
 
 // reclaimContainer makes the files of an ended container belong to the agent's user.
-func (r *Runtime) reclaimContainer(s *sandbox, in *instance) error {
+func (r *Runtime) reclaimContainer(ctx context.Context, s *sandbox, in *instance) error {
 	if _, err := s.dir.Lstat(foreignDir); errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
-	return r.reclaim(s, []string{in.path})
+	return r.reclaim(ctx, s, []string{in.path})
 }
 
-// reclaim makes the files in folders belong to the agent's user, unless the user is root now.
-func (r *Runtime) reclaim(s *sandbox, folders []string) error {
+// reclaim makes the files in folders belong to the agent's user, unless the user is root now. If ctx ends, the next try
+// finds less to do.
+func (r *Runtime) reclaim(ctx context.Context, s *sandbox, folders []string) error {
 	if !r.host.OwnUser() {
 		return nil
 	}
-	// Without an end of its own: what is begun helps the next try.
-	_, err := r.asRoot(context.Background(), cmp.Or(s.rec.IDs, r.ids), append([]string{record.ReclaimName}, folders...))
+	_, err := r.asRoot(ctx, cmp.Or(s.rec.IDs, r.ids), append([]string{record.ReclaimName}, folders...))
 	if err != nil {
 		err = fmt.Errorf("take the files of subordinate users: %w", err)
 	}

@@ -187,7 +187,7 @@ func (r *Runtime) stopSandbox(ctx context.Context, s *sandbox) error {
 	if err := errors.Join(errs...); err != nil {
 		return err
 	}
-	return errors.Join(s.endNetwork(ctx), r.reclaimSandbox(s))
+	return errors.Join(s.endNetwork(ctx), r.reclaimSandbox(ctx, s))
 }
 
 // RemoveSandbox stops the sandbox and removes it with its containers.

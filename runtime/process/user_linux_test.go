@@ -10,6 +10,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	goruntime "runtime"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -137,12 +138,15 @@ func TestUsersOfImages(t *testing.T) {
 }
 
 func testUsersOfImages(t *testing.T, e *env, opts process.Options) {
-	const script = `umask 022
+	kept := filepath.Join(os.Getenv("HOME"), filepath.Base(e.root)+e.Name()) // root removes HOME
+	// The last command makes a part of a volume, which is mounted itself, a link to a folder of the host.
+	script := `umask 022
 		echo root $(id -u):$(id -g) $(id -G) $(stat -c %u:%g:%a /own /own/file)
 		mkdir /data/more && head -c 1048576 /dev/urandom > /data/more/file
 		touch /file && mkdir -m 700 /deep /data/deep /kept/deep && touch /deep/file /data/deep/file /kept/deep/file &&
 		chown -R 101:102 /deep /data/deep /kept/deep && chown 103 /data && chmod 555 /deep && chown 60000:60000 /file && echo changed
 		setpriv --reuid 101 --regid 102 --clear-groups sh -c 'echo user $(id -u):$(id -G); echo mine > /data/deep/own; rm -r /data/deep/file /own/file && echo removed; mount -t tmpfs x /mnt 2>/dev/null || echo kept'
+		rmdir /data/part && ln -s ` + kept + ` /data/part
 		echo ready; sleep 1000`
 	image := process.RootFS{Dir: newImage(t), Owners: []process.Owner{{Path: "own", UID: 101, GID: 102}, {Path: "own/file", UID: 101}, {Path: "etc", UID: 100000}}}
 	require.NoError(t, os.WriteFile(filepath.Join(image.Dir, "own/file"), nil, 0o600))
@@ -154,9 +158,10 @@ func testUsersOfImages(t *testing.T, e *env, opts process.Options) {
 		{Name: "data", VolumeSource: v1.VolumeSource{EmptyDir: &v1.EmptyDirVolumeSource{}}},
 		{Name: "kept", VolumeSource: v1.VolumeSource{HostPath: &v1.HostPathVolumeSource{}}},
 	}
-	data, kept := t.TempDir(), filepath.Join(os.Getenv("HOME"), string(pod.UID)) // root removes HOME
-	require.NoError(t, os.MkdirAll(kept, 0o755))
-	mounts := []runtime.Mount{{Name: "data", HostPath: data, ContainerPath: "/data"}, {Name: "kept", HostPath: kept, ContainerPath: "/kept"}}
+	data := t.TempDir()
+	part := filepath.Join(data, "part")
+	require.NoError(t, errors.Join(os.MkdirAll(kept, 0o755), os.Mkdir(part, 0o755)))
+	mounts := []runtime.Mount{{Name: "data", HostPath: data, ContainerPath: "/data"}, {Name: "kept", HostPath: kept, ContainerPath: "/kept"}, {Name: "data", HostPath: part, ContainerPath: "/part"}}
 	mounts = append(mounts, systemMounts()...)
 	pod.Spec.Containers[0].Image = "app"
 	require.NoError(t, e.rt.CheckPod(pod))
@@ -191,7 +196,7 @@ func testUsersOfImages(t *testing.T, e *env, opts process.Options) {
 	require.ErrorIs(t, err, fs.ErrPermission)
 	used, err := e.rt.DiskUsage(t.Context(), data)
 	require.NoError(t, err)
-	assert.Equal(t, uint64(5), used.InodesUsed)
+	assert.Equal(t, uint64(6), used.InodesUsed)
 	assert.GreaterOrEqual(t, used.UsedBytes, uint64(1<<20))
 	of, err := e.rt.ContainerStats(t.Context(), id)
 	require.NoError(t, err)
@@ -203,6 +208,7 @@ func testUsersOfImages(t *testing.T, e *env, opts process.Options) {
 	user := int64(101)
 	pod.Spec.Containers[0].SecurityContext = &v1.SecurityContext{RunAsUser: &user}
 	pod.Spec.Containers[0].Command = shell("echo $(id -u) $(stat -c %u /own /own/file); (touch /data/deep/file || chown 102 /own) 2>/dev/null || echo ready; sleep 1000")
+	mounts = slices.DeleteFunc(mounts, func(m runtime.Mount) bool { return m.HostPath == part })
 	single := start(1)
 	require.Eventually(t, func() bool { return strings.HasSuffix(e.log(pod, 1), "ready\n") }, time.Minute, 10*time.Millisecond)
 	assert.Contains(t, e.log(pod, 1), "101 101 101\n")
