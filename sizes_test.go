@@ -23,7 +23,7 @@ const maxParts = 55_300
 // harness is a package that only tests and development need.
 var sizes = map[string][]string{
 	"harness": {
-		"e2e", "tools", "examples/nodeagent/nodetest", "runtime/fake", "internal/apiproxy", "internal/benchnode", "internal/conformance",
+		"e2e", "tools", "examples/nodeagent/nodetest", "runtime/fake", "internal/apiproxy", "internal/benchnode", "internal/clienttest", "internal/conformance",
 		"internal/contexttest", "internal/criproxy", "internal/faults", "internal/powercut", "internal/soak", "internal/testneed", "internal/testport",
 	},
 	"server, identity, configuration, statistics": {

@@ -16,9 +16,9 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/watch"
-	"k8s.io/client-go/kubernetes/fake"
 	typedcorev1 "k8s.io/client-go/kubernetes/typed/core/v1"
 
+	"github.com/keelson-dev/keelson/internal/clienttest"
 	"github.com/keelson-dev/keelson/podconfig"
 	"github.com/keelson-dev/keelson/podconfig/mirror"
 	"github.com/keelson-dev/keelson/podconfig/podwatch"
@@ -30,10 +30,10 @@ var (
 	_ mirror.Writer           = typedcorev1.PodInterface(nil)
 )
 
-// client-go's fake clientset works, too. It ignores field selectors and has no bookmarks.
-func TestRunOnTheFakeClientset(t *testing.T) {
+// client-go's fake client works, too. It ignores field selectors and has no bookmarks.
+func TestRunOnAFakeClient(t *testing.T) {
 	bubble(t, func(t *testing.T) {
-		clients := fake.NewClientset(pod("a"), onNode(pod("foreign"), "m"))
+		clients := clienttest.New(pod("a"), onNode(pod("foreign"), "m"))
 		pods := clients.CoreV1().Pods("ns")
 		f := &fixture{T: t}
 		f.config = podwatch.Config{Pods: clients.CoreV1().Pods(""), NodeName: "n", WithoutWatchList: true}
@@ -180,7 +180,7 @@ func TestNewNamesTheBadField(t *testing.T) {
 	}
 	for _, tc := range tests {
 		t.Run(tc.name, func(t *testing.T) {
-			c := podwatch.Config{Pods: fake.NewClientset().CoreV1().Pods(""), NodeName: "n"}
+			c := podwatch.Config{Pods: clienttest.New().CoreV1().Pods(""), NodeName: "n"}
 			s, err := podwatch.New(c)
 			require.NoError(t, err)
 			require.Equal(t, "api", s.Name())

@@ -6,14 +6,13 @@ import (
 	"context"
 	"fmt"
 
-	"k8s.io/client-go/kubernetes/fake"
-
+	"github.com/keelson-dev/keelson/internal/clienttest"
 	"github.com/keelson-dev/keelson/podconfig"
 	"github.com/keelson-dev/keelson/podconfig/podwatch"
 )
 
 func Example() {
-	clients := fake.NewClientset(pod("web"), onNode(pod("other"), "m")) // in your program: kubernetes.NewForConfig
+	clients := clienttest.New(pod("web"), onNode(pod("other"), "m")) // in your program: kubernetes.NewForConfig
 
 	src, err := podwatch.New(podwatch.Config{
 		Pods:             clients.CoreV1().Pods(""),

@@ -8,15 +8,15 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/client-go/kubernetes/fake"
 
+	"github.com/keelson-dev/keelson/internal/clienttest"
 	"github.com/keelson-dev/keelson/runtime"
 	"github.com/keelson-dev/keelson/runtime/services"
 )
 
 // Example reads the Services of a cluster and prints variables that a container gets.
 func Example() {
-	clients := fake.NewClientset(&v1.Service{ // in a program: kubernetes.NewForConfig
+	clients := clienttest.New(&v1.Service{ // in a program: kubernetes.NewForConfig
 		ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "cart-db"},
 		Spec:       v1.ServiceSpec{ClusterIP: "10.96.0.7", Ports: []v1.ServicePort{{Name: "sql", Port: 5432, Protocol: v1.ProtocolTCP}}},
 	})

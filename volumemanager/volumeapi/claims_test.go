@@ -18,9 +18,9 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/client-go/kubernetes/fake"
 
 	"github.com/keelson-dev/keelson/internal/clientkit"
+	"github.com/keelson-dev/keelson/internal/clienttest"
 	"github.com/keelson-dev/keelson/volumemanager"
 	"github.com/keelson-dev/keelson/volumemanager/plugins/objects"
 	"github.com/keelson-dev/keelson/volumemanager/volumeapi"
@@ -68,7 +68,7 @@ func (c *cluster) inZone(zones ...string) {
 }
 
 func (c *cluster) resolve(t *testing.T) (volumemanager.Spec, error) {
-	clients := fake.NewClientset(c.claim, c.volume, c.node).CoreV1()
+	clients := clienttest.New(c.claim, c.volume, c.node).CoreV1()
 	node, err := volumeapi.NewNode(volumeapi.NodeOptions{Client: volumeapi.FromCore(clients), NodeName: "n"})
 	require.NoError(t, err)
 	claims, err := volumeapi.NewClaims(volumeapi.ClaimsOptions{Client: volumeapi.FromCore(clients), Node: node.Get})

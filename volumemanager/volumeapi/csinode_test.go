@@ -16,19 +16,19 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/client-go/kubernetes/fake"
 	clienttesting "k8s.io/client-go/testing"
 
 	"go.uber.org/zap"
 	"go.uber.org/zap/zaptest/observer"
 
+	"github.com/keelson-dev/keelson/internal/clienttest"
 	"github.com/keelson-dev/keelson/volumemanager/volumeapi"
 )
 
 // csiNode is a node with fake drivers and a fake server.
 type csiNode struct {
 	*testing.T
-	*fake.Clientset
+	*clienttest.Clients
 	log *observer.ObservedLogs
 
 	mu      sync.Mutex
@@ -101,7 +101,7 @@ func withDrivers(t *testing.T, test func(n *csiNode), there ...runtime.Object) {
 	synctest.Test(t, func(t *testing.T) {
 		node := &v1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n", UID: "node-1", Labels: map[string]string{"zone": "z1"}}}
 		core, logged := observer.New(zap.WarnLevel)
-		n := &csiNode{T: t, Clientset: fake.NewClientset(append(there, node)...), log: logged}
+		n := &csiNode{T: t, Clients: clienttest.New(append(there, node)...), log: logged}
 		published, err := volumeapi.NewCSINode(volumeapi.CSINodeOptions{
 			Client: volumeapi.FromStorage(n.StorageV1()), Nodes: volumeapi.FromCore(n.CoreV1()), NodeName: "n", Drivers: []string{"b", "a"}, Info: n.info, Logger: zap.New(core),
 		})
@@ -229,7 +229,7 @@ func TestTroubleWithACSINodeIsToldOnce(t *testing.T) {
 }
 
 func TestNewCSINodeNamesTheBadField(t *testing.T) {
-	clients := fake.NewClientset()
+	clients := clienttest.New()
 	good := volumeapi.CSINodeOptions{Client: volumeapi.FromStorage(clients.StorageV1()), Nodes: volumeapi.FromCore(clients.CoreV1()), NodeName: "n", Drivers: []string{"a"},
 		Info: func(context.Context, string) (volumeapi.DriverInfo, error) { return volumeapi.DriverInfo{}, nil }}
 	for field, spoil := range map[string]func(*volumeapi.CSINodeOptions){

@@ -6,16 +6,15 @@ import (
 	"context"
 	"fmt"
 
-	"k8s.io/client-go/kubernetes/fake"
-
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/keelson-dev/keelson/internal/clienttest"
 	"github.com/keelson-dev/keelson/volumemanager/plugins/objects"
 	"github.com/keelson-dev/keelson/volumemanager/volumeapi"
 )
 
 func Example() {
-	clients := fake.NewClientset(configMap("config", "1")) // in your program: kubernetes.NewForConfig
+	clients := clienttest.New(configMap("config", "1")) // in your program: kubernetes.NewForConfig
 	changed := make(chan objects.Ref, 1)
 
 	source, err := volumeapi.NewObjects(volumeapi.ObjectsOptions{

@@ -21,10 +21,10 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/watch"
-	"k8s.io/client-go/kubernetes/fake"
 	clienttesting "k8s.io/client-go/testing"
 
 	"github.com/keelson-dev/keelson/internal/clientkit"
+	"github.com/keelson-dev/keelson/internal/clienttest"
 	"github.com/keelson-dev/keelson/volumemanager"
 	"github.com/keelson-dev/keelson/volumemanager/volumeapi"
 )
@@ -32,7 +32,7 @@ import (
 // followed is a collection of a fake server that can be down. The test sends the events of its
 // watches.
 type followed struct {
-	*fake.Clientset
+	*clienttest.Clients
 	mu    sync.Mutex
 	away  error
 	items runtime.Object
@@ -41,7 +41,7 @@ type followed struct {
 }
 
 func newFollowed(resource string, items runtime.Object) *followed {
-	f := &followed{Clientset: fake.NewClientset(), items: items}
+	f := &followed{Clients: clienttest.New(), items: items}
 	f.PrependReactor("list", resource, func(clienttesting.Action) (bool, runtime.Object, error) {
 		f.mu.Lock()
 		defer f.mu.Unlock()
@@ -172,7 +172,7 @@ func TestNodeTellsOfChanges(t *testing.T) {
 func TestVolumesInUseAreReported(t *testing.T) {
 	node := nodeNamed("n", "old")
 	node.Annotations = map[string]string{"other": "stays"}
-	clients := fake.NewClientset(&node)
+	clients := clienttest.New(&node)
 	n, err := volumeapi.NewNode(volumeapi.NodeOptions{Client: volumeapi.FromCore(clients.CoreV1()), NodeName: "n"})
 	require.NoError(t, err)
 	got, err := n.ReportInUse(t.Context(), []v1.UniqueVolumeName{"a", "b"})
@@ -237,7 +237,7 @@ func TestAttachment(t *testing.T) {
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				clients := fake.NewClientset(attachment(tc.edit))
+				clients := clienttest.New(attachment(tc.edit))
 				a, err := volumeapi.NewAttachments(volumeapi.AttachmentsOptions{Client: volumeapi.FromStorage(clients.StorageV1()), NodeName: "n"})
 				require.NoError(t, err)
 				began := time.Now()
@@ -272,7 +272,7 @@ func TestAttachmentThatFindsTheNodeFull(t *testing.T) {
 		"attached":       {func(*storagev1.VolumeAttachment) {}, false},
 		"nobody's doing": {func(a *storagev1.VolumeAttachment) { a.Name = "other" }, false},
 	} {
-		clients := fake.NewClientset(attachment(tc.edit))
+		clients := clienttest.New(attachment(tc.edit))
 		a, err := volumeapi.NewAttachments(volumeapi.AttachmentsOptions{Client: volumeapi.FromStorage(clients.StorageV1()), NodeName: "n"})
 		require.NoError(t, err)
 		got, err := a.Exhausted(t.Context(), csiVolume("d", "h"))
@@ -284,7 +284,7 @@ func TestAttachmentThatFindsTheNodeFull(t *testing.T) {
 // The controller attaches the volume a little late.
 func TestAttachmentIsWaitedFor(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		clients := fake.NewClientset()
+		clients := clienttest.New()
 		a, err := volumeapi.NewAttachments(volumeapi.AttachmentsOptions{Client: volumeapi.FromStorage(clients.StorageV1()), NodeName: "n"})
 		require.NoError(t, err)
 		time.AfterFunc(time.Second, func() {
@@ -300,7 +300,7 @@ func TestAttachmentIsWaitedFor(t *testing.T) {
 }
 
 func TestStorageOptions(t *testing.T) {
-	storage := fake.NewClientset().StorageV1()
+	storage := clienttest.New().StorageV1()
 	_, err := volumeapi.NewDrivers(volumeapi.DriversOptions{})
 	require.ErrorContains(t, err, "DriversOptions.Client")
 	_, err = volumeapi.NewAttachments(volumeapi.AttachmentsOptions{NodeName: "n"})

@@ -14,9 +14,9 @@ import (
 	"github.com/stretchr/testify/require"
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/client-go/kubernetes/fake"
 
 	"github.com/keelson-dev/keelson/internal/clientkit"
+	"github.com/keelson-dev/keelson/internal/clienttest"
 	"github.com/keelson-dev/keelson/volumemanager/plugins/objects"
 	"github.com/keelson-dev/keelson/volumemanager/plugins/projected"
 	"github.com/keelson-dev/keelson/volumemanager/volumeapi"
@@ -75,7 +75,7 @@ func TestTokens(t *testing.T) {
 func TestAttachedVolumes(t *testing.T) {
 	node := &v1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n"}, Status: v1.NodeStatus{VolumesAttached: []v1.AttachedVolume{
 		{Name: "kubernetes.io/csi/d^1", DevicePath: "/dev/sda"}, {Name: "kubernetes.io/csi/d^2"}}}}
-	clients := fake.NewClientset(node).CoreV1()
+	clients := clienttest.New(node).CoreV1()
 	n, err := volumeapi.NewNode(volumeapi.NodeOptions{Client: volumeapi.FromCore(clients), NodeName: "n"})
 	require.NoError(t, err)
 	attached, err := n.AttachedVolumes(t.Context())
@@ -88,7 +88,7 @@ func TestAttachedVolumes(t *testing.T) {
 }
 
 func TestOptionsOfTheSmallPartsAreChecked(t *testing.T) {
-	core := fake.NewClientset().CoreV1()
+	core := clienttest.New().CoreV1()
 	node := func(context.Context) (*v1.Node, error) { return nil, nil }
 	for name, err := range map[string]error{
 		"ClaimsOptions.Client": errOf(volumeapi.NewClaims(volumeapi.ClaimsOptions{Node: node})),

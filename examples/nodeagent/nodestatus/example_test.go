@@ -10,14 +10,14 @@ import (
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/client-go/kubernetes/fake"
 
 	"github.com/keelson-dev/keelson/examples/nodeagent/nodestatus"
+	"github.com/keelson-dev/keelson/internal/clienttest"
 )
 
 // Example registers a node while its runtime does not answer.
 func Example() {
-	nodes := fake.NewClientset().CoreV1().Nodes() // in a program: kubernetes.NewForConfig
+	nodes := clienttest.New().CoreV1().Nodes() // in a program: kubernetes.NewForConfig
 	reporter, err := nodestatus.New(nodestatus.Options{
 		NodeName: "gateway-17",
 		Nodes:    nodes,
