@@ -20,8 +20,12 @@ import (
 	storagev1 "k8s.io/api/storage/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/client-go/kubernetes"
+	typedauthenticationv1 "k8s.io/client-go/kubernetes/typed/authentication/v1"
+	typedauthorizationv1 "k8s.io/client-go/kubernetes/typed/authorization/v1"
+	typedcertificatesv1 "k8s.io/client-go/kubernetes/typed/certificates/v1"
+	typedcoordinationv1 "k8s.io/client-go/kubernetes/typed/coordination/v1"
 	typedcorev1 "k8s.io/client-go/kubernetes/typed/core/v1"
+	typedstoragev1 "k8s.io/client-go/kubernetes/typed/storage/v1"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/record"
 
@@ -61,6 +65,14 @@ func text(o any, err error) string {
 	return fmt.Sprint(string(data), err)
 }
 
+// typed returns client-go's client of an API group.
+func typed[C any](t *testing.T, config *rest.Config, newForConfig func(*rest.Config) (C, error)) C {
+	t.Helper()
+	client, err := newForConfig(config)
+	require.NoError(t, err)
+	return client
+}
+
 // Requests and answers are those of client-go's typed clients.
 func TestSameAsTypedClients(t *testing.T) {
 	for _, contentType := range []string{"application/json", "application/vnd.kubernetes.protobuf"} {
@@ -81,9 +93,9 @@ func TestSameAsTypedClients(t *testing.T) {
 			config := &rest.Config{Host: server.URL, QPS: -1, ContentConfig: rest.ContentConfig{ContentType: contentType}}
 			own, err := kubeclient.New(config)
 			require.NoError(t, err)
-			typed, err := kubernetes.NewForConfig(config)
-			require.NoError(t, err)
-			core := typed.CoreV1()
+			core, storage := typed(t, config, typedcorev1.NewForConfig), typed(t, config, typedstoragev1.NewForConfig)
+			coordination, certificates := typed(t, config, typedcoordinationv1.NewForConfig), typed(t, config, typedcertificatesv1.NewForConfig)
+			authentication, authorization := typed(t, config, typedauthenticationv1.NewForConfig), typed(t, config, typedauthorizationv1.NewForConfig)
 			ctx := t.Context()
 			for name, pair := range map[string][2]func() []string{
 				"pods":       {func() []string { return use(ctx, own.Pods("ns"), &v1.Pod{ObjectMeta: named}) }, func() []string { return use(ctx, core.Pods("ns"), &v1.Pod{ObjectMeta: named}) }},
@@ -99,35 +111,35 @@ func TestSameAsTypedClients(t *testing.T) {
 					}},
 				"leases": {func() []string { return use(ctx, own.Leases("ns"), &coordinationv1.Lease{ObjectMeta: named}) },
 					func() []string {
-						return use(ctx, typed.CoordinationV1().Leases("ns"), &coordinationv1.Lease{ObjectMeta: named})
+						return use(ctx, coordination.Leases("ns"), &coordinationv1.Lease{ObjectMeta: named})
 					}},
 				"requests": {func() []string {
 					return use(ctx, own.CertificateSigningRequests(), &certificatesv1.CertificateSigningRequest{ObjectMeta: named})
 				},
 					func() []string {
-						return use(ctx, typed.CertificatesV1().CertificateSigningRequests(), &certificatesv1.CertificateSigningRequest{ObjectMeta: named})
+						return use(ctx, certificates.CertificateSigningRequests(), &certificatesv1.CertificateSigningRequest{ObjectMeta: named})
 					}},
 				"csinodes": {func() []string { return use(ctx, own.CSINodes(), &storagev1.CSINode{ObjectMeta: named}) },
-					func() []string { return use(ctx, typed.StorageV1().CSINodes(), &storagev1.CSINode{ObjectMeta: named}) }},
+					func() []string { return use(ctx, storage.CSINodes(), &storagev1.CSINode{ObjectMeta: named}) }},
 				"attachments": {func() []string {
 					return use(ctx, own.VolumeAttachments(), &storagev1.VolumeAttachment{ObjectMeta: named})
 				},
 					func() []string {
-						return use(ctx, typed.StorageV1().VolumeAttachments(), &storagev1.VolumeAttachment{ObjectMeta: named})
+						return use(ctx, storage.VolumeAttachments(), &storagev1.VolumeAttachment{ObjectMeta: named})
 					}},
 				"lists": {func() []string {
 					return []string{text(own.Pods("").List(ctx, lists)), text(own.Nodes().List(ctx, lists)), text(own.Services("").List(ctx, lists)), text(own.CSIDrivers().List(ctx, lists))}
 				},
 					func() []string {
-						return []string{text(core.Pods("").List(ctx, lists)), text(core.Nodes().List(ctx, lists)), text(core.Services("").List(ctx, lists)), text(typed.StorageV1().CSIDrivers().List(ctx, lists))}
+						return []string{text(core.Pods("").List(ctx, lists)), text(core.Nodes().List(ctx, lists)), text(core.Services("").List(ctx, lists)), text(storage.CSIDrivers().List(ctx, lists))}
 					}},
 				"reviews": {func() []string {
 					return []string{text(own.TokenReviews().Create(ctx, &authenticationv1.TokenReview{Spec: authenticationv1.TokenReviewSpec{Token: "t"}}, metav1.CreateOptions{})),
 						text(own.SubjectAccessReviews().Create(ctx, &authorizationv1.SubjectAccessReview{Spec: authorizationv1.SubjectAccessReviewSpec{User: "u"}}, metav1.CreateOptions{})),
 						text(own.ServiceAccounts("ns").CreateToken(ctx, "x", &authenticationv1.TokenRequest{Spec: authenticationv1.TokenRequestSpec{Audiences: []string{"a"}}}, metav1.CreateOptions{}))}
 				}, func() []string {
-					return []string{text(typed.AuthenticationV1().TokenReviews().Create(ctx, &authenticationv1.TokenReview{Spec: authenticationv1.TokenReviewSpec{Token: "t"}}, metav1.CreateOptions{})),
-						text(typed.AuthorizationV1().SubjectAccessReviews().Create(ctx, &authorizationv1.SubjectAccessReview{Spec: authorizationv1.SubjectAccessReviewSpec{User: "u"}}, metav1.CreateOptions{})),
+					return []string{text(authentication.TokenReviews().Create(ctx, &authenticationv1.TokenReview{Spec: authenticationv1.TokenReviewSpec{Token: "t"}}, metav1.CreateOptions{})),
+						text(authorization.SubjectAccessReviews().Create(ctx, &authorizationv1.SubjectAccessReview{Spec: authorizationv1.SubjectAccessReviewSpec{User: "u"}}, metav1.CreateOptions{})),
 						text(core.ServiceAccounts("ns").CreateToken(ctx, "x", &authenticationv1.TokenRequest{Spec: authenticationv1.TokenRequestSpec{Audiences: []string{"a"}}}, metav1.CreateOptions{}))}
 				}},
 				"watches": {func() []string { return watchOf(own.Pods("").Watch(ctx, lists)) }, func() []string { return watchOf(core.Pods("").Watch(ctx, lists)) }},

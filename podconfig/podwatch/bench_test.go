@@ -18,7 +18,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/watch"
-	"k8s.io/client-go/kubernetes"
+	typedcorev1 "k8s.io/client-go/kubernetes/typed/core/v1"
 	"k8s.io/client-go/rest"
 
 	"github.com/keelson-dev/keelson/podconfig"
@@ -208,10 +208,10 @@ func benchmarkWire(b *testing.B, n int) {
 	pipes.serve(&stream{list: text, lines: lines})
 	b.Cleanup(func() { _ = pipes.http.Close() })
 	transport := &http.Transport{DialContext: pipes.dial}
-	clients, err := kubernetes.NewForConfigAndClient(&rest.Config{Host: "http://api.example", QPS: -1,
+	core, err := typedcorev1.NewForConfigAndClient(&rest.Config{Host: "http://api.example", QPS: -1,
 		ContentConfig: rest.ContentConfig{ContentType: "application/json"}}, &http.Client{Transport: transport})
 	require.NoError(b, err)
-	source, err := podwatch.New(podwatch.Config{Pods: clients.CoreV1().Pods(""), NodeName: "n", WithoutWatchList: true})
+	source, err := podwatch.New(podwatch.Config{Pods: core.Pods(""), NodeName: "n", WithoutWatchList: true})
 	require.NoError(b, err)
 	next, p := consume(b, source), typed(f.pods[n/2])
 	var events [100][]byte

@@ -17,7 +17,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/client-go/kubernetes"
+	typedcorev1 "k8s.io/client-go/kubernetes/typed/core/v1"
 
 	"github.com/keelson-dev/keelson/internal/apiservertest"
 	"github.com/keelson-dev/keelson/podconfig"
@@ -75,8 +75,8 @@ type e2eNode struct {
 	server *apiservertest.Server
 	name   string // of the node and the namespace
 	object *v1.Node
-	admin  kubernetes.Interface
-	client kubernetes.Interface // with the node's rights
+	admin  typedcorev1.CoreV1Interface
+	client typedcorev1.CoreV1Interface // with the node's rights
 	uplink uplink
 	store  *podconfig.Store
 
@@ -95,15 +95,15 @@ func newE2ENode(t *testing.T, name string, onEach func(podconfig.Update)) *e2eNo
 	n.object, err = n.server.CreateNode(t.Context(), name)
 	require.NoError(t, err)
 	require.NoError(t, n.server.CreateNamespace(t.Context(), name))
-	n.admin, err = kubernetes.NewForConfig(n.server.Config())
+	n.admin, err = n.server.Core()
 	require.NoError(t, err)
 	config := n.server.NodeConfig(name)
 	config.Dial = n.uplink.dial
-	n.client, err = kubernetes.NewForConfig(config)
+	n.client, err = typedcorev1.NewForConfig(config)
 	require.NoError(t, err)
 	n.store, err = podconfig.NewStore(podconfig.StoreOptions{})
 	require.NoError(t, err)
-	source, err := podwatch.New(podwatch.Config{Pods: n.client.CoreV1().Pods(""), NodeName: types.NodeName(name), Problem: n.problem})
+	source, err := podwatch.New(podwatch.Config{Pods: n.client.Pods(""), NodeName: types.NodeName(name), Problem: n.problem})
 	require.NoError(t, err)
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error, 1)
@@ -232,7 +232,7 @@ func (n *e2eNode) remove(names ...string) {
 	for range 8 {
 		wg.Go(func() {
 			for name := range todo {
-				errs <- n.admin.CoreV1().Pods(n.name).Delete(n.Context(), name, metav1.DeleteOptions{GracePeriodSeconds: new(int64)})
+				errs <- n.admin.Pods(n.name).Delete(n.Context(), name, metav1.DeleteOptions{GracePeriodSeconds: new(int64)})
 			}
 		})
 	}

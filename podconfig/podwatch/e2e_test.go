@@ -36,10 +36,10 @@ func TestE2EPodsArrive(t *testing.T) {
 	require.Equal(t, map[podconfig.Op]int{podconfig.OpAdd: 3}, n.ops())
 
 	patch := []byte(`{"metadata":{"labels":{"edited":"yes"}}}`)
-	_, err = n.admin.CoreV1().Pods("arrive").Patch(t.Context(), "a", types.MergePatchType, patch, metav1.PatchOptions{})
+	_, err = n.admin.Pods("arrive").Patch(t.Context(), "a", types.MergePatchType, patch, metav1.PatchOptions{})
 	require.NoError(t, err)
 	patch = []byte(`{"status":{"phase":"Running"}}`)
-	_, err = n.admin.CoreV1().Pods("arrive").Patch(t.Context(), "b", types.MergePatchType, patch, metav1.PatchOptions{}, "status")
+	_, err = n.admin.Pods("arrive").Patch(t.Context(), "b", types.MergePatchType, patch, metav1.PatchOptions{}, "status")
 	require.NoError(t, err)
 	n.remove("c")
 	n.awaitHeld([]string{"a", "b"})
@@ -52,11 +52,11 @@ func TestE2EPodsArrive(t *testing.T) {
 func TestE2EBindingIsAnArrival(t *testing.T) {
 	n := newE2ENode(t, "bind", nil)
 	p := apiservertest.Pod("bind", "late", "")
-	_, err := n.admin.CoreV1().Pods("bind").Create(t.Context(), p, metav1.CreateOptions{})
+	_, err := n.admin.Pods("bind").Create(t.Context(), p, metav1.CreateOptions{})
 	require.NoError(t, err)
 	n.create("first")
 	n.awaitHeld([]string{"first"})
-	err = n.admin.CoreV1().Pods("bind").Bind(t.Context(), &v1.Binding{ObjectMeta: metav1.ObjectMeta{Name: "late"},
+	err = n.admin.Pods("bind").Bind(t.Context(), &v1.Binding{ObjectMeta: metav1.ObjectMeta{Name: "late"},
 		Target: v1.ObjectReference{Kind: "Node", Name: "bind"}}, metav1.CreateOptions{})
 	require.NoError(t, err)
 	n.awaitHeld([]string{"first", "late"})
@@ -121,7 +121,7 @@ func TestE2EMirrorPods(t *testing.T) {
 	n := newE2ENode(t, "mirror", m.take)
 	m.node = n
 	client, err := mirror.NewClient(mirror.Config{
-		Pods: func(namespace string) mirror.Writer { return n.client.CoreV1().Pods(namespace) },
+		Pods: func(namespace string) mirror.Writer { return n.client.Pods(namespace) },
 		Node: func(context.Context) (*v1.Node, error) { return n.object, nil },
 	})
 	require.NoError(t, err)
@@ -145,7 +145,7 @@ func TestE2EMirrorPods(t *testing.T) {
 
 	// A user deletes the mirror pod: the API server waits for the node, which confirms and creates
 	// another.
-	require.NoError(t, n.admin.CoreV1().Pods("mirror").Delete(t.Context(), "web-mirror", metav1.DeleteOptions{GracePeriodSeconds: new(int64(30))}))
+	require.NoError(t, n.admin.Pods("mirror").Delete(t.Context(), "web-mirror", metav1.DeleteOptions{GracePeriodSeconds: new(int64(30))}))
 	n.await("another mirror", func() bool { p := m.inAPI(); return p != nil && p.UID != two.UID && p.DeletionTimestamp == nil })
 	three := m.inAPI()
 	n.await("the third mirror", func() bool { return index.Translate(three.UID) == second.UID })
@@ -217,7 +217,7 @@ func (m *mirroring) decode(image string) *v1.Pod {
 
 // inAPI returns the pod of the server, or nil.
 func (m *mirroring) inAPI() *v1.Pod {
-	p, err := m.node.admin.CoreV1().Pods("mirror").Get(m.Context(), "web-mirror", metav1.GetOptions{})
+	p, err := m.node.admin.Pods("mirror").Get(m.Context(), "web-mirror", metav1.GetOptions{})
 	if apierrors.IsNotFound(err) {
 		return nil
 	}
@@ -227,6 +227,6 @@ func (m *mirroring) inAPI() *v1.Pod {
 
 func (m *mirroring) finalize(list string) {
 	patch := []byte(`{"metadata":{"finalizers":` + list + `}}`)
-	_, err := m.node.admin.CoreV1().Pods("mirror").Patch(m.Context(), "web-mirror", types.MergePatchType, patch, metav1.PatchOptions{})
+	_, err := m.node.admin.Pods("mirror").Patch(m.Context(), "web-mirror", types.MergePatchType, patch, metav1.PatchOptions{})
 	require.NoError(m, err)
 }

@@ -19,7 +19,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/client-go/kubernetes"
+	typedcorev1 "k8s.io/client-go/kubernetes/typed/core/v1"
 	"k8s.io/client-go/rest"
 
 	"github.com/keelson-dev/keelson/podconfig"
@@ -50,7 +50,7 @@ func onNode(p *v1.Pod, node string) *v1.Pod {
 // bubble runs a test in virtual time.
 func bubble(t *testing.T, test func(*testing.T)) { synctest.Test(t, test) }
 
-// fixture is a server, and the parts of a source that uses it through a real clientset.
+// fixture is a server, and the parts of a source that uses it through a real client.
 type fixture struct {
 	*testing.T
 	*server
@@ -64,10 +64,10 @@ func newFixture(t *testing.T, edit ...func(*podwatch.Config)) *fixture {
 	f := &fixture{T: t, server: newServer(t)}
 	transport := &http.Transport{DialContext: f.server.dial}
 	t.Cleanup(transport.CloseIdleConnections)
-	clients, err := kubernetes.NewForConfigAndClient(&rest.Config{Host: "http://api.example", QPS: -1,
+	core, err := typedcorev1.NewForConfigAndClient(&rest.Config{Host: "http://api.example", QPS: -1,
 		ContentConfig: rest.ContentConfig{ContentType: "application/json"}}, &http.Client{Transport: transport})
 	require.NoError(t, err)
-	f.config = podwatch.Config{Pods: clients.CoreV1().Pods(""), NodeName: "n", Problem: f.problem}
+	f.config = podwatch.Config{Pods: core.Pods(""), NodeName: "n", Problem: f.problem}
 	for _, e := range edit {
 		e(&f.config)
 	}

@@ -17,7 +17,8 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/client-go/kubernetes"
+	coordination "k8s.io/client-go/kubernetes/typed/coordination/v1"
+	corev1 "k8s.io/client-go/kubernetes/typed/core/v1"
 	"k8s.io/client-go/rest"
 
 	"go.uber.org/zap"
@@ -69,7 +70,8 @@ type Options struct {
 // Fleet is a set of nodes on an API server.
 type Fleet struct {
 	opts    Options
-	client  kubernetes.Interface
+	core    corev1.CoreV1Interface
+	leases  coordination.LeaseInterface
 	nodes   []*v1.Node
 	cluster *cluster.Cluster
 	watch   *podwatch.Source
@@ -125,7 +127,15 @@ func (f *Fleet) connect() error {
 	config.WarningHandler = rest.NoWarnings{}
 	config.UserAgent = "keelson-fleet"
 	spare(config)
-	client, err := kubernetes.NewForConfig(config)
+	client, err := rest.HTTPClientFor(config)
+	if err != nil {
+		return err
+	}
+	core, err := corev1.NewForConfigAndClient(config, client)
+	if err != nil {
+		return err
+	}
+	coordinator, err := coordination.NewForConfigAndClient(config, client)
 	if err != nil {
 		return err
 	}
@@ -133,9 +143,9 @@ func (f *Fleet) connect() error {
 	if err != nil {
 		return err
 	}
-	f.client = client
-	f.feeds = newFeeds(client.CoreV1().Pods(""), f.nodes)
-	f.beats, err = newHeartbeats(client.CoreV1().Nodes(), client.CoordinationV1().Leases(v1.NamespaceNodeLease), f.nodes, f.opts.Logger)
+	f.core, f.leases = core, coordinator.Leases(v1.NamespaceNodeLease)
+	f.feeds = newFeeds(core.Pods(""), f.nodes)
+	f.beats, err = newHeartbeats(core.Nodes(), f.leases, f.nodes, f.opts.Logger)
 	if err != nil {
 		return err
 	}
@@ -156,7 +166,7 @@ func (f *Fleet) connect() error {
 		return err
 	}
 	f.watch, err = podwatch.New(podwatch.Config{
-		Pods: client.CoreV1().Pods(""), Logger: f.opts.Logger,
+		Pods: core.Pods(""), Logger: f.opts.Logger,
 		Nodes: func(name types.NodeName) bool {
 			return f.cluster.Node(string(name)) != nil || name == "" && f.opts.Schedule
 		},
@@ -167,7 +177,7 @@ func (f *Fleet) connect() error {
 	if err != nil || !f.opts.Schedule {
 		return err
 	}
-	f.binder, err = newScheduler(client.CoreV1(), f.nodes, f.opts.Logger)
+	f.binder, err = newScheduler(core, f.nodes, f.opts.Logger)
 	if err == nil {
 		f.feeds.changed = append(f.feeds.changed, f.binder.changed)
 	}
@@ -242,9 +252,8 @@ func (f *Fleet) Cluster() *cluster.Cluster { return f.cluster }
 // stay, and a control plane collects them.
 func (f *Fleet) Delete(ctx context.Context) error {
 	var errs []error
-	nodes, leases := f.client.CoreV1().Nodes(), f.client.CoordinationV1().Leases(v1.NamespaceNodeLease)
 	for _, n := range f.nodes {
-		errs = append(errs, nodes.Delete(ctx, n.Name, metav1.DeleteOptions{}), leases.Delete(ctx, n.Name, metav1.DeleteOptions{}))
+		errs = append(errs, f.core.Nodes().Delete(ctx, n.Name, metav1.DeleteOptions{}), f.leases.Delete(ctx, n.Name, metav1.DeleteOptions{}))
 	}
 	return errors.Join(slices.DeleteFunc(errs, func(err error) bool { return err == nil || apierrors.IsNotFound(err) })...)
 }
