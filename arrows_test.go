@@ -68,6 +68,13 @@ var unwanted = map[string]string{
 	"k8s.io/klog":       "logs go to the zap logger the caller gave",
 }
 
+// clientsets are packages of client-go with the clients of all API groups. Nor may a test import them:
+// make test would compile 150 packages more.
+var clientsets = map[string]string{
+	typedClients:           "a program gets the clients of all API groups, use kubernetes/typed",
+	typedClients + "/fake": "tests compile the clients of all API groups, use internal/clienttest",
+}
+
 // klogOwner is the only package that imports klog: a program, which sets the global destination of
 // what packages of Kubernetes log.
 const klogOwner = "examples/nodeagent"
@@ -226,6 +233,9 @@ func brokenArrows(g graph) []string {
 				if below(imp, prefix) && (rel != klogOwner || prefix != "k8s.io/klog") {
 					report("%s imports %s: %s", name, imp, why)
 				}
+			}
+			if why := clientsets[imp]; why != "" {
+				report("%s imports %s: %s", name, imp, why)
 			}
 		}
 		if rel == "" && len(p.Imports) > 0 {
@@ -398,6 +408,13 @@ func TestBrokenArrowsAreSeen(t *testing.T) {
 			"runtime/process imports k8s.io/klog/v2"},
 		{"kubernetes", of(at("runtime/process", "k8s.io/kubernetes/pkg/kubelet")),
 			"runtime/process imports k8s.io/kubernetes/pkg/kubelet"},
+		{"clientset", of(at("examples/simulation/fleet", typedClients)),
+			"examples/simulation/fleet imports k8s.io/client-go/kubernetes: a program gets the clients of all API groups"},
+		{"clientset in a test", of(testOf(at("podconfig/podwatch"), typedClients)),
+			"podconfig/podwatch imports k8s.io/client-go/kubernetes: a program gets"},
+		{"fake clientset in a test", of(testOf(at("volumemanager/volumeapi"), typedClients+"/fake")),
+			"volumemanager/volumeapi imports k8s.io/client-go/kubernetes/fake: tests compile the clients of all API groups"},
+		{"clients of a group in a test", of(testOf(at("podconfig/podwatch"), typedClients+"/typed/core/v1", typedClients+"/typed/core/v1/fake", typedClients+"/scheme")), ""},
 		{"wait", of(at("podconfig/file", "k8s.io/apimachinery/pkg/util/wait")),
 			"podconfig/file imports k8s.io/apimachinery/pkg/util/wait"},
 		{"tour imports", of(lib(module, "fmt")), "the root package is a tour"},
