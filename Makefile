@@ -43,10 +43,12 @@ MODULES  = $(shell find . -name go.mod -not -path '*/testdata/*' -exec dirname {
 # The slow and the telling come last: the end of the log is what the tests said.
 STEPS := fmt race
 # What compiles everything anew, for another system or with other flags, what reads every dependency, and fuzzing.
-EXTRA := tidy vet examples natsagent fwk cross release-dry tools lint schedules fuzz
+EXTRA := tidy vet examples natsagent fwk cross release-dry tools lint schedules rounds fuzz
 
 # Compilers, linkers and tests that collect garbage less often need a fifth less processor time, and some memory more.
 $(STEPS) $(EXTRA): export GOGC := 400
+# By default, a program with the race detector sleeps for a second before it ends.
+$(STEPS): export GORACE := atexit_sleep_ms=0
 
 .PHONY: help test extra deps docs dst dst-fleet parity mutants strength museum $(STEPS) $(EXTRA) race-real race-rest unit build e2e conformance session matrix updates hostile programs soak soak-containerd kills powercut bench-node bench-process bench-stats bench-sessions bench-simulation bench-fleet bench benchstat vuln api surface release packages clean cc
 
@@ -64,7 +66,7 @@ test: ## what every change must pass: format, and all tests under the race detec
 	@tools/deps.sh
 	@$(call in-turn,$(STEPS))
 
-extra: ## what CI runs besides: tidy, vet, other systems and flags, the edge binary, a dry release, the tools, staticcheck, schedules, fuzzing
+extra: ## what CI runs besides: tidy, vet, other systems and flags, the edge binary, a dry release, the tools, staticcheck, schedules, all rounds of random input, fuzzing
 	@$(call in-turn,$(EXTRA))
 
 deps: ## what the tests need beside Go; as root on Debian it is installed
@@ -136,7 +138,7 @@ race-rest:
 	$(RACED) $(GO) test -vet=off -tags $(TAGS) -count=1 -timeout=25m -p 3 $$($(GO) list ./... | grep -vFx "$$($(GO) list . $(REAL))")
 
 unit: ## all tests without the race detector; needs no C compiler
-	$(GO) test -vet=off -timeout=10m ./...
+	$(GO) test -vet=off -tags $(TAGS) -timeout=25m ./...
 
 cc:
 	@if [ -z "$(RACED)" ]; then \
@@ -178,6 +180,9 @@ bench-stats: ## the processor time that the node agent and the kubelet need to m
 
 schedules: ## 1,000 of the random schedules of make matrix
 	$(GO) test -vet=off -count=1 -timeout=10m -run='^TestMatrix$$' ./examples/nodeagent/nodetest -schedules=1000
+
+rounds: ## tests with random input, without the race detector: they play all of their rounds and cases, not a part as in make test
+	$(GO) test -vet=off -tags $(TAGS) -count=1 -timeout=15m $$(grep -rlE --include='*_test.go' 'casetest\.(Rounds|Chosen|Codes|Raced)' . | xargs -n1 dirname | sort -u | grep -vxE '\.|\./testdata/.*|$(REAL)|\./internal/casetest')
 
 matrix: ## 100,000 random schedules of a node in virtual time, 10,000 of evictions and 10,000 manifests with secrets, half an hour or so (ARGS='-schedules=5000 -seed=7')
 	KEELSON_SOAK=1 $(GO) test -v -vet=off -count=1 -timeout=180m -run='^(TestMatrix|TestNoSecretIsTold)$$' ./examples/nodeagent/nodetest $(ARGS)

@@ -12,6 +12,8 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/keelson-dev/keelson/internal/casetest"
 )
 
 var noon = time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
@@ -250,7 +252,7 @@ func plainPlan(in PlanInput) (remove, spare []string) {
 func TestPlanIsThePlainOne(t *testing.T) {
 	r := rand.New(rand.NewPCG(6, 3))
 	removals := 0
-	for range 20_000 {
+	for range casetest.Rounds(20_000) {
 		in := randomInput(r)
 		d := Plan(in)
 		ids := func(list []Removal) (out []string) {
@@ -273,5 +275,5 @@ func TestPlanIsThePlainOne(t *testing.T) {
 			require.Equal(t, brief(d), brief(Plan(again)), "the order of the list is no matter")
 		}
 	}
-	assert.Greater(t, removals, 20_000)
+	assert.Greater(t, removals, casetest.Rounds(20_000))
 }

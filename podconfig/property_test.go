@@ -17,6 +17,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/keelson-dev/keelson/internal/casetest"
 	"github.com/keelson-dev/keelson/podconfig"
 )
 
@@ -42,7 +43,8 @@ func randomScript(r *rand.Rand, length int) []byte {
 }
 
 func TestPropertyMergeAgreesWithModel(t *testing.T) {
-	const changes, shards = 100_000, 2
+	const shards = 2
+	changes := casetest.Rounds(100_000)
 	seed := newSeed(t)
 	for shard := range uint64(shards) {
 		t.Run(fmt.Sprint("shard=", shard), func(t *testing.T) {

@@ -10,13 +10,15 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/keelson-dev/keelson/internal/casetest"
 	"github.com/keelson-dev/keelson/podconfig"
 )
 
 // TestPropertyQueueTellsTheSameStory has a consumer that applies every update at once, and a second
 // consumer that reads the queue at its own pace. In the end both have the same pods.
 func TestPropertyQueueTellsTheSameStory(t *testing.T) {
-	const changes, shards = 100_000, 2
+	const shards = 2
+	changes := casetest.Rounds(100_000)
 	seed := newSeed(t)
 	for shard := range uint64(shards) {
 		t.Run(fmt.Sprint("shard=", shard), func(t *testing.T) {

@@ -9,6 +9,8 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	v1 "k8s.io/api/core/v1"
+
+	"github.com/keelson-dev/keelson/internal/casetest"
 )
 
 func TestGracePeriod(t *testing.T) {
@@ -58,7 +60,7 @@ func TestGracePeriodAgreesWithModel(t *testing.T) {
 		}
 		return seconds(rng.Int64N(40) - 2)
 	}
-	for history := range 20_000 {
+	for history := range casetest.Rounds(20_000) {
 		var current, decided int64
 		for step := range 4 {
 			pod := &v1.Pod{Spec: v1.PodSpec{TerminationGracePeriodSeconds: value()}}

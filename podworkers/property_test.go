@@ -15,6 +15,8 @@ import (
 	"github.com/stretchr/testify/require"
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/keelson-dev/keelson/internal/casetest"
 )
 
 var (
@@ -27,7 +29,7 @@ var (
 // nothing moves.
 func TestRandomScripts(t *testing.T) {
 	const batch = 500
-	first, last := uint64(1), *seeds
+	first, last := uint64(1), casetest.Rounds(*seeds)
 	if *onlySeed != 0 {
 		first, last = *onlySeed, *onlySeed
 	}

@@ -18,6 +18,7 @@ import (
 	"github.com/stretchr/testify/require"
 	v1 "k8s.io/api/core/v1"
 
+	"github.com/keelson-dev/keelson/internal/casetest"
 	"github.com/keelson-dev/keelson/prober"
 )
 
@@ -75,7 +76,8 @@ func (h *hospital) attempted(a prober.Attempt) {
 // handlers that never return, from the first attempt on or only later. The other half is on time, and needs no more
 // goroutines than places.
 func TestHungProbesDelayNoOthers(t *testing.T) {
-	const probes, laps = 10_000, 5
+	const laps = 5
+	probes := casetest.Rounds(10_000)
 	alternating, first := func(i int) bool { return i%2 == 0 }, func(i int) bool { return i < probes/2 }
 	for _, tc := range []struct {
 		name    string
@@ -103,7 +105,7 @@ func TestHungProbesDelayNoOthers(t *testing.T) {
 						pod.Spec.Containers[0].Image = "hangs"
 					}
 					p.Start(pod, "c", now(fmt.Sprint(i)))
-					time.Sleep(time.Second / probes)
+					time.Sleep(time.Second / time.Duration(probes))
 				}
 				most := 0
 				for range laps * 1000 {
@@ -125,7 +127,7 @@ func TestHungProbesDelayNoOthers(t *testing.T) {
 
 // TestHungProbesOfAllAtOnce: 10,000 probes are due at one instant, and half of them hang.
 func TestHungProbesOfAllAtOnce(t *testing.T) {
-	const probes = 10_000
+	probes := casetest.Rounds(10_000)
 	h := &hospital{closed: make(chan struct{})}
 	inBubble(t, prober.Options{Handler: h, OnAttempt: h.attempted}, func(t *testing.T, p *prober.Prober, _ func()) {
 		for i, pod := range manyPods(probes, func(c *v1.Container) {

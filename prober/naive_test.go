@@ -14,6 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 	v1 "k8s.io/api/core/v1"
 
+	"github.com/keelson-dev/keelson/internal/casetest"
 	"github.com/keelson-dev/keelson/prober"
 )
 
@@ -30,7 +31,7 @@ func TestAgainstNaive(t *testing.T) {
 		t.Run(fmt.Sprint(from), func(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
-				for seed := from; seed < from+250; seed++ {
+				for seed := from; seed < from+casetest.Rounds[uint64](250); seed++ {
 					rnd := rand.New(rand.NewPCG(seed, 1))
 					kind := []prober.Type{prober.Startup, prober.Readiness, prober.Liveness}[rnd.IntN(3)]
 					probe := &v1.Probe{

@@ -17,6 +17,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/keelson-dev/keelson/internal/casetest"
 	"github.com/keelson-dev/keelson/prober"
 )
 
@@ -30,7 +31,7 @@ var (
 // for the success of startup, that no update comes twice, and that none follows a final result.
 func TestRandomHistories(t *testing.T) {
 	const batch = 150
-	first, last := uint64(1), *seeds
+	first, last := uint64(1), casetest.Rounds(*seeds)
 	if *onlySeed != 0 {
 		first, last = *onlySeed, *onlySeed
 	}

@@ -12,6 +12,8 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/keelson-dev/keelson/internal/casetest"
 )
 
 const (
@@ -130,7 +132,7 @@ func TestLine(t *testing.T) {
 	}
 	var all [lines]line
 	var plain [lines][]*probe
-	for range 20_000 {
+	for range casetest.Rounds(20_000) {
 		kind := rnd.IntN(lines)
 		l, want := &all[kind], &plain[kind]
 		l.kind = uint8(kind)

@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 	v1 "k8s.io/api/core/v1"
 
+	"github.com/keelson-dev/keelson/internal/casetest"
 	"github.com/keelson-dev/keelson/internal/expansion"
 )
 
@@ -122,7 +123,7 @@ func TestEnvironmentAgreesWithSimpleModel(t *testing.T) {
 		secrets:    map[string]map[string]string{"one": {"x": "$$", "y": ""}},
 	}
 	failed := 0
-	for range 20_000 {
+	for range casetest.Rounds(20_000) {
 		var c v1.Container
 		for range r.IntN(4) {
 			c.EnvFrom = append(c.EnvFrom, configMapEnv(pick("one", "two", "two", "no"), pick("", "", "B"), r.IntN(4) > 0))
@@ -150,6 +151,6 @@ func TestEnvironmentAgreesWithSimpleModel(t *testing.T) {
 			failed++
 		}
 	}
-	require.Greater(t, failed, 1_000, "both outcomes are to be seen")
-	require.Less(t, failed, 15_000)
+	require.Greater(t, failed, casetest.Rounds(1_000), "both outcomes are to be seen")
+	require.Less(t, failed, casetest.Rounds(15_000))
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/keelson-dev/keelson/internal/casetest"
 	"github.com/keelson-dev/keelson/runtime"
 )
 
@@ -234,7 +235,7 @@ func applied(pods []*runtime.PodStatus, gone map[string]bool) []*runtime.PodStat
 
 func TestPlanGCAgreesWithTheNaiveOne(t *testing.T) {
 	r := rand.New(rand.NewPCG(2026, 9))
-	for i := range 4_000 {
+	for i := range casetest.Rounds(4_000) {
 		in := randomGC(r)
 		plan := runtime.PlanGC(in)
 		got := map[string]bool{}

@@ -18,6 +18,7 @@ import (
 	"github.com/stretchr/testify/require"
 	v1 "k8s.io/api/core/v1"
 
+	"github.com/keelson-dev/keelson/internal/casetest"
 	"github.com/keelson-dev/keelson/internal/podfacts"
 	"github.com/keelson-dev/keelson/runtime"
 )
@@ -43,7 +44,7 @@ func TestPlanProperty(t *testing.T) {
 	for shard := range uint64(planShards) {
 		shards.Go(func() {
 			d := dice{rand.New(rand.NewPCG(seed, shard))}
-			for n := range randomPods / planShards {
+			for n := range casetest.Rounds(randomPods / planShards) {
 				r := randomRun{probes: d.verdicts(), pod: d.pod(), finished: d.finished()}
 				status := d.status(r.pod)
 				if n%4 == 0 { // these cost twice as much

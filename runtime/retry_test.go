@@ -17,6 +17,7 @@ import (
 	"github.com/stretchr/testify/require"
 	v1 "k8s.io/api/core/v1"
 
+	"github.com/keelson-dev/keelson/internal/casetest"
 	"github.com/keelson-dev/keelson/runtime"
 	"github.com/keelson-dev/keelson/runtime/fake"
 )
@@ -134,7 +135,7 @@ func TestRetryAtIsEnough(t *testing.T) {
 		return
 	}
 	first := rand.Uint64()
-	for seed := first; seed < first+400 && !t.Failed(); seed++ {
+	for seed := first; seed < first+casetest.Rounds[uint64](400) && !t.Failed(); seed++ {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) { drive(t, seed) })
 	}
 }

@@ -15,6 +15,8 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	v1 "k8s.io/api/core/v1"
+
+	"github.com/keelson-dev/keelson/internal/casetest"
 )
 
 // service makes a Service from "namespace/name IP port[/protocol][=name] …".
@@ -112,7 +114,7 @@ func TestServiceEnvOfManyPorts(t *testing.T) {
 func TestServiceEnvOfAnything(t *testing.T) {
 	r := rand.New(rand.NewPCG(3, 4))
 	pick := func(of ...string) string { return of[r.IntN(len(of))] }
-	for range 2000 {
+	for range casetest.Rounds(2000) {
 		links := r.IntN(2) == 0
 		pod := podIn(pick("ns", "default"), &links)
 		var services []*v1.Service

@@ -20,6 +20,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/keelson-dev/keelson/internal/casetest"
 	"github.com/keelson-dev/keelson/statusmanager"
 	"github.com/keelson-dev/keelson/statusmanager/statustest"
 )
@@ -252,6 +253,9 @@ func TestFailures(t *testing.T) {
 
 // play plays a case in a scene. The results are the kinds of requests, and the seams, that the scene uses.
 func (s scene) play(t *testing.T, name string, arrange func(*theatre)) (kinds []statusmanager.Request, seams []string) {
+	if name != "" && !casetest.Chosen(s.name+name) {
+		return
+	}
 	synctest.Test(t, func(t *testing.T) {
 		p := s.raise(t)
 		if s.prelude != nil {

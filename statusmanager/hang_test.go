@@ -16,6 +16,7 @@ import (
 	"github.com/stretchr/testify/require"
 	v1 "k8s.io/api/core/v1"
 
+	"github.com/keelson-dev/keelson/internal/casetest"
 	"github.com/keelson-dev/keelson/statusmanager"
 	"github.com/keelson-dev/keelson/statusmanager/statustest"
 )
@@ -130,7 +131,7 @@ func TestFirstContactsThatHang(t *testing.T) {
 // workers, a pod already answered by the server is delayed by at most a twentieth of RequestTimeout. A new pod is
 // delayed by at most the bound of TestFirstContactsThatHang.
 func TestRandomCrowdsThatHang(t *testing.T) {
-	for seed := range uint64(10) {
+	for seed := range casetest.Rounds[uint64](20) {
 		rng := rand.New(rand.NewPCG(seed, 0))
 		c := crowd{
 			workers: 2 + rng.IntN(11), known: 1 + rng.IntN(5), fresh: 5 + rng.IntN(20), hanging: rng.IntN(400),

@@ -20,6 +20,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
+	"github.com/keelson-dev/keelson/internal/casetest"
 	"github.com/keelson-dev/keelson/statusmanager"
 	"github.com/keelson-dev/keelson/statusmanager/statustest"
 )
@@ -32,7 +33,7 @@ func answers() map[string]error {
 			field.Invalid(field.NewPath("metadata", "uid"), "other", "field is immutable"),
 		}),
 	}
-	for code := 400; code < 600; code++ {
+	for _, code := range casetest.Codes() {
 		for _, retryAfter := range []int{0, 1_000_000, math.MaxInt32, -1} {
 			all[fmt.Sprintf("%d, retry after %d s", code, retryAfter)] =
 				apierrors.NewGenericServerResponse(code, "patch", v1.Resource("pods"), "a", "", retryAfter, true)
@@ -245,7 +246,11 @@ func healthyLatency(t *testing.T, workers int, h *statustest.Hostility) (p99 tim
 	synctest.Test(t, func(t *testing.T) {
 		n := newNode(t, statustest.Options{Latency: 20 * time.Millisecond, JournalLimit: -1}, statusmanager.Options{Workers: workers})
 		var healthy []*v1.Pod
-		for i, uid := range uids("p", 1000) {
+		pods := 1000
+		if casetest.Raced {
+			pods = 300
+		}
+		for i, uid := range uids("p", pods) {
 			pod := n.server.Create(testPod(uid))
 			if i%100 == 50 {
 				healthy = append(healthy, pod)

@@ -11,6 +11,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/keelson-dev/keelson/internal/casetest"
 	"github.com/keelson-dev/keelson/statusmanager"
 )
 
@@ -138,7 +139,7 @@ func TestMergeLeavesWhatOthersOwn(t *testing.T) {
 // TestMergeTwiceIsMergeOnce: a second Merge after a write changes nothing, and the inputs are not written to.
 func TestMergeTwiceIsMergeOnce(t *testing.T) {
 	rng := rand.New(rand.NewPCG(5, 6))
-	for range 300 {
+	for range casetest.Rounds(300) {
 		api, ours := randomStatus(rng), randomStatus(rng)
 		api.Phase = []v1.PodPhase{v1.PodPending, v1.PodRunning, v1.PodFailed}[rng.IntN(3)]
 		ours.Phase = []v1.PodPhase{v1.PodPending, v1.PodRunning, v1.PodSucceeded}[rng.IntN(3)]

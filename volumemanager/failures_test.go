@@ -20,6 +20,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/keelson-dev/keelson/internal/casetest"
 	"github.com/keelson-dev/keelson/volumemanager"
 	"github.com/keelson-dev/keelson/volumemanager/volumetest"
 )
@@ -384,6 +385,9 @@ func TestHostileSeams(t *testing.T) {
 
 // play plays a case in a scene. The result has the seams that the scene uses.
 func (s scene) play(t *testing.T, name string, arrange func(*theatre)) (seams []string) {
+	if name != "" && !casetest.Chosen(s.name+name) {
+		return
+	}
 	root := memoryDir(t)
 	synctest.Test(t, func(t *testing.T) {
 		p := s.raise(t, root)

@@ -14,6 +14,8 @@ import (
 	"github.com/stretchr/testify/require"
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/keelson-dev/keelson/internal/casetest"
 )
 
 var began = metav1.Unix(1000, 0)
@@ -94,7 +96,7 @@ func TestColumnsOnANarrowScreen(t *testing.T) {
 // Any content fits the screen. The layout keeps the latest problem, and shows or counts every pod.
 func TestLayoutFits(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 2))
-	for range 5000 {
+	for range casetest.Rounds(5000) {
 		s := busy(10+rng.IntN(150), 8+rng.IntN(60))
 		s.pods = s.pods[:rng.IntN(len(s.pods)+1)]
 		for len(s.problems) < rng.IntN(6) {

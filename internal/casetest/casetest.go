@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package casetest helps tests with hundreds of cases, such as each fault in each call of a part. Notes of a case
-// explain its failure.
+// explain its failure. Under the race detector fewer cases are played: make test is quick, and make rounds plays all.
 package casetest
 
 import (

@@ -4,6 +4,7 @@ package casetest_test
 
 import (
 	"errors"
+	"strconv"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -32,4 +33,27 @@ func TestNotes(t *testing.T) {
 		n.Begin()
 		assert.Empty(t, n.Lines(3))
 	})
+}
+
+func TestRounds(t *testing.T) {
+	if casetest.Raced {
+		assert.Equal(t, 200, casetest.Rounds(2000))
+		assert.Equal(t, uint64(1), casetest.Rounds[uint64](3))
+		assert.NotContains(t, casetest.Codes(), 599)
+	} else {
+		assert.Equal(t, 2000, casetest.Rounds(2000))
+		assert.Len(t, casetest.Codes(), 200)
+	}
+	assert.Subset(t, casetest.Codes(), []int{400, 409, 429, 500, 504})
+	chosen := 0
+	for i := range 900 {
+		if casetest.Chosen(strconv.Itoa(i)) {
+			chosen++
+		}
+	}
+	if casetest.Raced {
+		assert.InDelta(t, 300, chosen, 50)
+	} else {
+		assert.Equal(t, 900, chosen)
+	}
 }

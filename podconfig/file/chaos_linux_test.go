@@ -18,6 +18,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/keelson-dev/keelson/internal/casetest"
 	"github.com/keelson-dev/keelson/podconfig"
 	"github.com/keelson-dev/keelson/podconfig/file"
 	"github.com/keelson-dev/keelson/podconfig/manifest"
@@ -33,10 +34,7 @@ var chaosSeed = flag.Uint64("chaos-seed", 0, "seed of the chaos test; 0 takes a 
 //   - the pod of a file that always exists is never removed in between, whatever the content;
 //   - no content is merged that was never in a file.
 func TestChaosOfEditorsHabits(t *testing.T) {
-	steps, shards := 10_000, 2
-	if testing.Short() {
-		steps = 1_000
-	}
+	steps, shards := casetest.Rounds(10_000), 2
 	seed := *chaosSeed
 	if seed == 0 {
 		seed = rand.Uint64()

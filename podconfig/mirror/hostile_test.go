@@ -16,6 +16,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/keelson-dev/keelson/internal/casetest"
 	"github.com/keelson-dev/keelson/podconfig"
 	"github.com/keelson-dev/keelson/podconfig/mirror"
 )
@@ -25,7 +26,7 @@ import (
 // recovery succeeds.
 func TestHostileServers(t *testing.T) {
 	answers := map[string]error{"a plain error": errors.New("no")}
-	for code := 400; code < 600; code++ {
+	for _, code := range casetest.Codes() {
 		for _, retryAfter := range []int{0, 1_000_000} {
 			answers[fmt.Sprintf("%d, retry after %d s", code, retryAfter)] =
 				apierrors.NewGenericServerResponse(code, "create", v1.Resource("pods"), "web", "", retryAfter, true)

@@ -13,6 +13,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/keelson-dev/keelson/internal/casetest"
 	"github.com/keelson-dev/keelson/podconfig/podwatch"
 )
 
@@ -42,7 +43,7 @@ func hostile() map[string]func(string, http.ResponseWriter, *http.Request) bool 
 		"answers no JSON": answer(func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte("<html>")) }),
 		"answers nothing": answer(func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte("{}")) }),
 	}
-	for c := 400; c < 600; c++ {
+	for _, c := range casetest.Codes() {
 		all[fmt.Sprint(c)] = answer(code(c, 0))
 		if c%100 < 4 || c == 429 {
 			all[fmt.Sprintf("%d, retry after 11 days", c)] = answer(code(c, 1_000_000))

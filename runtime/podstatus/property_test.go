@@ -15,6 +15,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/keelson-dev/keelson/internal/casetest"
 	"github.com/keelson-dev/keelson/internal/podfacts"
 	"github.com/keelson-dev/keelson/runtime"
 )
@@ -40,7 +41,7 @@ func TestGenerateProperty(t *testing.T) {
 	for shard := range uint64(shards) {
 		running.Go(func() {
 			d := dice{rand.New(rand.NewPCG(seed, shard))}
-			for n := range randomLives / shards {
+			for n := range casetest.Rounds(randomLives / shards) {
 				if err := d.live(); err != nil {
 					t.Errorf("shard %d, pod %d: %v", shard, n, err)
 					return

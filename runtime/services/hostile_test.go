@@ -18,6 +18,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/watch"
 
+	"github.com/keelson-dev/keelson/internal/casetest"
 	"github.com/keelson-dev/keelson/runtime/services"
 )
 
@@ -73,7 +74,7 @@ func TestHostileServers(t *testing.T) {
 		"410 to watches":         {nil, refusing(&apierrors.StatusError{ErrStatus: *expired})},
 		"a plain error":          {errors.New("no"), refusing(errors.New("no"))},
 	}
-	for code := 400; code < 600; code++ {
+	for _, code := range casetest.Codes() {
 		for _, retryAfter := range []int{0, 1_000_000} {
 			err := apierrors.NewGenericServerResponse(code, "list", v1.Resource("services"), "", "", retryAfter, true)
 			faults[fmt.Sprintf("%d, retry after %d s", code, retryAfter)] = fault{err, refusing(err)}

@@ -13,6 +13,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/keelson-dev/keelson/internal/casetest"
 	"github.com/keelson-dev/keelson/volumemanager/plugins/objects"
 	"github.com/keelson-dev/keelson/volumemanager/volumeapi"
 )
@@ -47,7 +48,7 @@ func TestHostileServers(t *testing.T) {
 			return true
 		},
 	}
-	for c := 400; c < 600; c++ {
+	for _, c := range casetest.Codes() {
 		faults[fmt.Sprint(c)] = code(c, 0)
 		if c%100 < 4 || c == 429 {
 			faults[fmt.Sprintf("%d, retry after 11 days", c)] = code(c, 1_000_000)

@@ -13,6 +13,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
 	"github.com/keelson-dev/keelson/examples/nodeagent/nodestatus"
+	"github.com/keelson-dev/keelson/internal/casetest"
 )
 
 // TestHostileServers checks permanent errors of the server: node and lease together cost at most
@@ -20,7 +21,7 @@ import (
 // server's recovery.
 func TestHostileServers(t *testing.T) {
 	faults := map[string]error{"a plain error": errors.New("no")}
-	for code := 400; code < 600; code++ {
+	for _, code := range casetest.Codes() {
 		for _, retryAfter := range []int{0, 1_000_000} {
 			faults[fmt.Sprintf("%d, retry after %d s", code, retryAfter)] =
 				apierrors.NewGenericServerResponse(code, "patch", v1.Resource("nodes"), "gw", "", retryAfter, true)

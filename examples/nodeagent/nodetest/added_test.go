@@ -25,6 +25,7 @@ import (
 	"github.com/keelson-dev/keelson/examples/nodeagent/node/shutdown"
 	"github.com/keelson-dev/keelson/examples/nodeagent/node/updates"
 	"github.com/keelson-dev/keelson/examples/nodeagent/nodetest"
+	"github.com/keelson-dev/keelson/internal/casetest"
 )
 
 // added adds a feature that a caller of package node chooses to the options of an agent.
@@ -118,7 +119,7 @@ func TestEachAddedFeatureCanBeLeftOut(t *testing.T) {
 	all := slices.Sorted(maps.Keys(addedFeatures))
 	check := func(t *testing.T, names []string) {
 		life(t, with(t, names...))
-		for seed := range uint64(10) {
+		for seed := range casetest.Rounds[uint64](20) {
 			require.NoError(t, play(t, with(t, names...), nodetest.Schedule(seed)).Err)
 		}
 	}

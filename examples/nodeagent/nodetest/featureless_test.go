@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/keelson-dev/keelson/examples/nodeagent/nodetest"
+	"github.com/keelson-dev/keelson/internal/casetest"
 )
 
 // TestTheFeaturelessNodeIsTheAgentOfParts plays schedules without failures on the reference node without its features
@@ -20,7 +21,7 @@ import (
 func TestTheFeaturelessNodeIsTheAgentOfParts(t *testing.T) {
 	const runs = 40
 	featureless := withoutFeatures("declared", "deadline", "images", "resize", "gate", "restart-memory", "mirrors")
-	for i := range uint64(20) {
+	for i := range casetest.Rounds[uint64](20) {
 		seed := 3 * i // peaceful
 		var nodes, parts []string
 		for len(nodes) < runs {

@@ -16,10 +16,11 @@ import (
 	"time"
 
 	"github.com/keelson-dev/keelson/examples/nodeagent/nodetest"
+	"github.com/keelson-dev/keelson/internal/casetest"
 )
 
 var (
-	schedules = flag.Int("schedules", 0, "how many random schedules to run; 0: 100, or 100,000 with KEELSON_SOAK=1")
+	schedules = flag.Int("schedules", 0, "how many random schedules to run; 0: 200 (20 under the race detector), or 100,000 with KEELSON_SOAK=1")
 	firstSeed = flag.Uint64("seed", 1, "the seed of the first")
 	assembly  = flag.String("assembly", "", "reference or parts; default: each")
 	peaceful  = flag.Bool("peaceful", false, "only the seeds of peaceful schedules")
@@ -51,7 +52,7 @@ func testMatrix(t *testing.T, assemble nodetest.Assemble, lacks ...nodetest.Feat
 	case os.Getenv("KEELSON_SOAK") == "1":
 		n = 100_000
 	default:
-		n = 100
+		n = casetest.Rounds[uint64](200)
 	}
 	// A schedule's garbage is small, and most of the time would go into collecting it.
 	defer debug.SetGCPercent(debug.SetGCPercent(400))

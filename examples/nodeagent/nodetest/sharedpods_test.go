@@ -12,6 +12,7 @@ import (
 	"github.com/keelson-dev/keelson/examples/nodeagent/node"
 	"github.com/keelson-dev/keelson/examples/nodeagent/node/feature"
 	"github.com/keelson-dev/keelson/examples/nodeagent/nodetest"
+	"github.com/keelson-dev/keelson/internal/casetest"
 	"github.com/keelson-dev/keelson/podconfig"
 )
 
@@ -30,7 +31,7 @@ func (w *witness) see(u podconfig.Update) {
 // parts of the agent (podconfig.StoreOptions.Shared), so that no part may write to a pod. TestMatrix
 // judges what the agent does.
 func TestNothingWritesToSharedPods(t *testing.T) {
-	for seed := range uint64(30) {
+	for seed := range casetest.Rounds[uint64](30) {
 		w := &witness{}
 		play(t, func(o node.Options) (nodetest.Assembly, error) {
 			addFeatures(&o, func(*feature.Host) []feature.Feature {

@@ -17,6 +17,7 @@ import (
 	"github.com/keelson-dev/keelson/examples/nodeagent/node"
 	"github.com/keelson-dev/keelson/examples/nodeagent/node/feature"
 	"github.com/keelson-dev/keelson/examples/nodeagent/nodetest"
+	"github.com/keelson-dev/keelson/internal/casetest"
 	"github.com/keelson-dev/keelson/podconfig"
 	"github.com/keelson-dev/keelson/runtime"
 	"github.com/keelson-dev/keelson/runtime/fake"
@@ -51,7 +52,7 @@ func TestEachFeatureCanBeLeftOut(t *testing.T) {
 			if !ok {
 				return
 			}
-			for seed := range uint64(20) {
+			for seed := range casetest.Rounds[uint64](20) {
 				require.NoError(t, play(t, withoutFeatures(name), nodetest.Schedule(seed, lacks...)).Err)
 			}
 		})
@@ -59,7 +60,7 @@ func TestEachFeatureCanBeLeftOut(t *testing.T) {
 	}
 	t.Run("all", func(t *testing.T) { life(t, withoutFeatures(all...)) })
 	t.Run("all that schedules do not need", func(t *testing.T) {
-		for seed := range uint64(20) {
+		for seed := range casetest.Rounds[uint64](20) {
 			r := play(t, withoutFeatures(slices.Sorted(maps.Keys(dispensable))...), nodetest.Schedule(seed, nodetest.FeatureDeadlines, nodetest.FeatureResizes, nodetest.FeatureAdmission, nodetest.FeatureMirrors, nodetest.FeatureImages))
 			require.NoError(t, r.Err)
 		}

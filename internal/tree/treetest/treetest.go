@@ -20,7 +20,7 @@ import (
 
 // Depths are the depths to test: more levels than the usual 1,024 file descriptors, and more than the 4,096 bytes of a
 // path.
-var Depths = []int{1500, 20_000}
+var Depths = []int{1500, 5000}
 
 // Deep makes a tree in the existing folder dir: nested folders named "d", and an empty file named "f" in the innermost.
 // The rest of the tree is removed at the end of the test.

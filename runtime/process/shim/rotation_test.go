@@ -11,6 +11,8 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/keelson-dev/keelson/internal/casetest"
 )
 
 func TestMakeRoom(t *testing.T) {
@@ -45,7 +47,7 @@ func TestMakeRoom(t *testing.T) {
 // TestFittingAgreesWithModel cuts text in every place.
 func TestFittingAgreesWithModel(t *testing.T) {
 	rng := rand.New(rand.NewPCG(3, 4))
-	for range 2000 {
+	for range casetest.Rounds(2000) {
 		var text []byte
 		for range rng.IntN(20) {
 			text = append(text, "ab\n"[rng.IntN(3)])

@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 
 	"github.com/keelson-dev/keelson/examples/nodeagent/node/cgroups"
+	"github.com/keelson-dev/keelson/internal/casetest"
 )
 
 // list returns a resource list of names and amounts.
@@ -94,7 +95,7 @@ func TestWidest(t *testing.T) {
 	random := rand.New(rand.NewPCG(1, 2))
 	limit := func() int64 { return random.Int64N(5) - 1 }
 	holds := func(w, v int64) bool { return w == -1 || v != -1 && w >= v }
-	for range 10000 {
+	for range casetest.Rounds(10000) {
 		a := cgroups.Values{CPUShares: random.Int64N(4), CPUQuota: limit(), Memory: limit(), PIDs: limit(), HugePages: map[string]int64{"2MB": random.Int64N(3)}}
 		b := cgroups.Values{CPUShares: random.Int64N(4), CPUQuota: limit(), Memory: limit(), PIDs: limit()}
 		w := cgroups.Widest(a, b)
