@@ -294,8 +294,9 @@ release: ## tag VERSION=v0.37.0 and make its packages in dist; DRY=1 tags nothin
 	@ls -sh dist/*.*; cat dist/SHA256SUMS
 	@$(if $(DRY),echo 'dry run: nothing is tagged',echo 'next: git push origin $(VERSION); then create the release there with the files of dist')
 
-release-dry: ## a release of this tree for this platform, without a tag
+release-dry: ## a release of this tree for this platform, without a tag; its package is installed and removed in a booted machine, where root can boot one
 	@$(MAKE) release DRY=1
+	KEELSON_NFPM="$$PWD/bin/nfpm" $(GO) test -vet=off -tags $(TAGS) -count=1 -timeout=10m -run='^TestPackageUnderRunningPods$$' -v ./examples/nodeagent
 
 # In a release the tag is there before the build, so that the programs know their version. Packages of the
 # same files are the same bytes.

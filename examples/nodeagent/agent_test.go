@@ -12,6 +12,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	goruntime "runtime"
 	"slices"
 	"strconv"
 	"strings"
@@ -41,6 +42,8 @@ func TestMain(m *testing.M) {
 	// A process of this binary under the race detector otherwise sleeps for a second at its end: each
 	// agent, each shim of the process backend, and so each end of a container. Users come first.
 	_ = os.Setenv("GORACE", strings.TrimSpace("atexit_sleep_ms=0 "+os.Getenv("GORACE")))
+	// Threads of tests enter other namespaces. The main thread, whose namespaces /proc/self shows, is none of them.
+	goruntime.LockOSThread()
 	_ = flag.Set("test.parallel", "4") // tests wait for processes, not for a processor; the command line comes first
 	os.Exit(hostnet.After(containerd.Main(m)))
 }

@@ -6,6 +6,7 @@ import (
 	"context"
 	"fmt"
 	"os"
+	goruntime "runtime"
 	"strings"
 	"testing"
 
@@ -31,6 +32,8 @@ func TestMain(m *testing.M) {
 	useNetwork()
 	// Built with -race every shim would sleep for a second at its end.
 	_ = os.Setenv("GORACE", "atexit_sleep_ms=0")
+	// Threads of tests enter other namespaces. The main thread, whose namespaces /proc/self shows, is none of them.
+	goruntime.LockOSThread()
 	code := m.Run()
 	if left := leftovers(); len(left) > 0 {
 		fmt.Fprintf(os.Stderr, "processes left behind:\n%s\n", strings.Join(left, "\n"))
