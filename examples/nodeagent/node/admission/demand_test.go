@@ -12,7 +12,6 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 
 	"github.com/keelson-dev/keelson/examples/nodeagent/node/admission"
-	"github.com/keelson-dev/keelson/internal/casetest"
 	"github.com/keelson-dev/keelson/internal/podresources"
 )
 
@@ -51,7 +50,7 @@ func TestRequests(t *testing.T) {
 // and then all sidecars and containers.
 func TestRequestsAreThePeakOfThePodsLife(t *testing.T) {
 	random := rand.New(rand.NewPCG(1, 2))
-	for range casetest.Rounds(5000) {
+	for range 5000 {
 		p := pod("p")
 		sidecars, peak := int64(0), int64(0)
 		for range random.IntN(5) {

@@ -12,7 +12,6 @@ import (
 	v1 "k8s.io/api/core/v1"
 
 	"github.com/keelson-dev/keelson/examples/nodeagent/node/admission"
-	"github.com/keelson-dev/keelson/internal/casetest"
 )
 
 func guaranteed(amounts string) edit {
@@ -65,7 +64,7 @@ func TestPreemptionMakesRoom(t *testing.T) {
 	random := rand.New(rand.NewPCG(5, 6))
 	node := &admission.Node{Allocatable: list("cpu=20 memory=20 pods=8")}
 	preempted, hopeless := 0, 0
-	for range casetest.Rounds(2000) {
+	for range 2000 {
 		var pods []*v1.Pod
 		for i := range random.IntN(9) {
 			amounts := fmt.Sprintf("cpu=%d memory=%d", random.IntN(5), random.IntN(5))
