@@ -166,7 +166,7 @@ func TestRaceIsSeen(t *testing.T) {
 // On random nodes, no image that must stay is removed, and no image is removed needlessly.
 func TestPassesOnRandomNodes(t *testing.T) {
 	removed := 0
-	for seed := range casetest.Rounds(uint64(1_000)) {
+	for seed := range casetest.Rounds[uint64](1_000) {
 		synctest.Test(t, func(t *testing.T) {
 			r := rand.New(rand.NewPCG(6, seed))
 			node := imagegctest.New(1000)

@@ -37,7 +37,7 @@ func TestRule8KeyPassesInOrderOfArrival(t *testing.T) {
 
 // TestKeyQueuesAgreeWithModel compares random joins and leaves with one list per key whose head is the holder.
 func TestKeyQueuesAgreeWithModel(t *testing.T) {
-	for seed := range casetest.Rounds(uint64(2000)) {
+	for seed := range casetest.Rounds[uint64](2000) {
 		rng := rand.New(rand.NewPCG(seed, 0))
 		q, model := keyQueues{}, map[string][]types.UID{}
 		for range 40 {

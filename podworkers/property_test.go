@@ -20,7 +20,7 @@ import (
 )
 
 var (
-	seeds    = flag.Uint64("seeds", 4000, "how many random scripts TestRandomScripts plays")
+	seeds    = flag.Uint64("seeds", casetest.Rounds[uint64](4000), "how many random scripts TestRandomScripts plays")
 	onlySeed = flag.Uint64("seed", 0, "play this one script only")
 )
 
@@ -29,7 +29,7 @@ var (
 // nothing moves.
 func TestRandomScripts(t *testing.T) {
 	const batch = 500
-	first, last := uint64(1), casetest.Rounds(*seeds)
+	first, last := uint64(1), *seeds
 	if *onlySeed != 0 {
 		first, last = *onlySeed, *onlySeed
 	}

@@ -14,7 +14,6 @@ import (
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
-	"github.com/keelson-dev/keelson/internal/casetest"
 	"github.com/keelson-dev/keelson/internal/podfacts"
 )
 
@@ -47,7 +46,7 @@ func (f forgetful) SyncTerminatingOrphan(ctx context.Context, o Orphan, grace in
 // completed, and no other pod is known. After StopAll all are finished.
 func TestRandomPodSets(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		for seed := uint64(1); seed <= casetest.Rounds(*seeds)/4; seed++ {
+		for seed := uint64(1); seed <= *seeds/4; seed++ {
 			playPodSets(t, seed)
 			if t.Failed() {
 				t.Fatalf("seed %d", seed)

@@ -72,9 +72,9 @@ func (h *hospital) attempted(a prober.Attempt) {
 	}
 }
 
-// TestHungProbesDelayNoOthers: of 10,000 probes half hang, with handlers that return when their context ends and with
-// handlers that never return, from the first attempt on or only later. The other half is on time, and needs no more
-// goroutines than places.
+// TestHungProbesDelayNoOthers: of 10,000 probes, or 1,000 under the race detector, half hang, with handlers that return
+// when their context ends and with handlers that never return, from the first attempt on or only later. The other half
+// is on time, and needs no more goroutines than places.
 func TestHungProbesDelayNoOthers(t *testing.T) {
 	const laps = 5
 	probes := casetest.Rounds(10_000)
@@ -125,7 +125,7 @@ func TestHungProbesDelayNoOthers(t *testing.T) {
 	}
 }
 
-// TestHungProbesOfAllAtOnce: 10,000 probes are due at one instant, and half of them hang.
+// TestHungProbesOfAllAtOnce: 10,000 probes, or 1,000 under the race detector, are due at one instant, and half of them hang.
 func TestHungProbesOfAllAtOnce(t *testing.T) {
 	probes := casetest.Rounds(10_000)
 	h := &hospital{closed: make(chan struct{})}

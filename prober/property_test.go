@@ -22,7 +22,7 @@ import (
 )
 
 var (
-	seeds    = flag.Uint64("seeds", 600, "how many random histories TestRandomHistories plays")
+	seeds    = flag.Uint64("seeds", casetest.Rounds[uint64](600), "how many random histories TestRandomHistories plays")
 	onlySeed = flag.Uint64("seed", 0, "play this one history only")
 )
 
@@ -31,7 +31,7 @@ var (
 // for the success of startup, that no update comes twice, and that none follows a final result.
 func TestRandomHistories(t *testing.T) {
 	const batch = 150
-	first, last := uint64(1), casetest.Rounds(*seeds)
+	first, last := uint64(1), *seeds
 	if *onlySeed != 0 {
 		first, last = *onlySeed, *onlySeed
 	}

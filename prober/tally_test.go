@@ -55,7 +55,7 @@ func TestTally(t *testing.T) {
 
 // TestTallyAgainstHistory compares the counters with a look at everything that was ever said.
 func TestTallyAgainstHistory(t *testing.T) {
-	for seed := range casetest.Rounds(uint64(2000)) {
+	for seed := range casetest.Rounds[uint64](2000) {
 		rnd := rand.New(rand.NewPCG(seed, 0))
 		c := config{success: 1 + rnd.Int32N(3), failure: 1 + rnd.Int32N(4)}
 		tolerate, begin := rnd.IntN(4), Result(rnd.IntN(3))

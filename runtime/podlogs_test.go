@@ -64,7 +64,7 @@ func names(t *testing.T, dir string) (names []string) {
 // descriptors.
 func TestRemovePodLogsWithFewDescriptors(t *testing.T) {
 	logs := t.TempDir()
-	for _, levels := range treetest.Depths[:1] {
+	for _, levels := range treetest.Depths {
 		dir := filepath.Join(logs, "default_pod_u", "main")
 		require.NoError(t, os.MkdirAll(dir, 0o700))
 		treetest.Deep(t, dir, levels)

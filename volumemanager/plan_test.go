@@ -168,7 +168,7 @@ func TestVolumeRefreshes(t *testing.T) {
 
 // TestPlanKeepsItsRules draws random volumes and checks each rule in the comment of plan.
 func TestPlanKeepsItsRules(t *testing.T) {
-	for seed := range casetest.Rounds(uint64(20000)) {
+	for seed := range casetest.Rounds[uint64](20000) {
 		rng := rand.New(rand.NewPCG(seed, 2))
 		v := randomVolume(rng)
 		p := v.plan(now)

@@ -28,7 +28,7 @@ import (
 )
 
 var (
-	seeds    = flag.Uint64("seeds", 600, "how many histories TestRandomHistories plays; a tenth under the race detector")
+	seeds    = flag.Uint64("seeds", casetest.Rounds[uint64](600), "how many histories TestRandomHistories plays")
 	onlySeed = flag.Uint64("seed", 0, "play this one history only")
 )
 
@@ -43,7 +43,7 @@ var (
 //     gone pods, in the plugin and in the records.
 func TestRandomHistories(t *testing.T) {
 	const batch = 100
-	first, last := uint64(1), casetest.Rounds(*seeds)
+	first, last := uint64(1), *seeds
 	if *onlySeed != 0 {
 		first, last = *onlySeed, *onlySeed
 	}

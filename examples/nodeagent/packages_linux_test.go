@@ -100,7 +100,7 @@ func debs(t *testing.T, versions ...string) (packages [][]byte) {
 	require.NoError(t, err, string(out))
 	for _, version := range versions {
 		file := filepath.Join(dir, version+".deb")
-		nfpm := exec.Command(os.Getenv("KEELSON_NFPM"), "package",
+		nfpm := exec.Command("go", "tool", "-modfile=tools/go.mod", "nfpm", "package",
 			"--config", "examples/nodeagent/systemd/nfpm.yaml", "--packager", "deb", "--target", file)
 		nfpm.Dir = "../.."
 		nfpm.Env = append(os.Environ(), "PROGRAM=nodeagent", "FOLDER="+dir, "ARCH="+goArch(t), "VERSION="+version)
@@ -125,9 +125,6 @@ const keelsonFiles = `find /etc /usr /var /run /tmp -xdev \( -name keelson -o -n
 // A pod keeps its processes while dpkg installs another version of the agent. Without the package there is no pod,
 // no unit and no file of it.
 func TestPackageUnderRunningPods(t *testing.T) {
-	if os.Getenv("KEELSON_NFPM") == "" {
-		t.Skip("KEELSON_NFPM is not set: make release-dry builds nfpm, and runs this test")
-	}
 	m := bootMachine(t)
 	packages := debs(t, "0.0.1", "0.0.2")
 	m.write("/var/tmp/1.deb", packages[0])

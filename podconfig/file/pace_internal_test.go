@@ -87,7 +87,7 @@ func TestArmDelayIsBounded(t *testing.T) {
 // For any hints, a scan begins within ten debounces of the first open hint and within every period.
 // It never begins within the debounce of a hint unless the ten debounces have passed.
 func TestPaceKeepsItsBounds(t *testing.T) {
-	for seed := range casetest.Rounds(uint64(2000)) {
+	for seed := range casetest.Rounds[uint64](2000) {
 		rng := rand.New(rand.NewPCG(seed, 1))
 		p, now, lastScan := newPace(), epoch, epoch
 		var unanswered, lastHint time.Time

@@ -22,7 +22,7 @@ import (
 // For random statuses and facts, the patch, applied by the API's rules, results in the expected
 // status, and keeps concurrent changes of other clients.
 func TestPatchesDoWhatTheySay(t *testing.T) {
-	for seed := range casetest.Rounds(uint64(300)) {
+	for seed := range casetest.Rounds[uint64](300) {
 		rng := rand.New(rand.NewPCG(seed, 7))
 		now := time.Unix(1_800_000_000+rng.Int64N(1000), 0).UTC()
 		before := v1.NodeStatus{}

@@ -211,7 +211,7 @@ func (m model) apply(layer int, e entry, text string) bool {
 // TestTreeProperty compares the tree with the model on random layers without links.
 func TestTreeProperty(t *testing.T) {
 	refused := 0
-	for seed := range casetest.Rounds(uint64(5_000)) {
+	for seed := range casetest.Rounds[uint64](5_000) {
 		r := rand.New(rand.NewPCG(seed, 18))
 		m, tree := model{}, newTree(1000)
 		var story []string

@@ -20,7 +20,7 @@ import (
 	"github.com/keelson-dev/keelson/internal/casetest"
 )
 
-var schedules = flag.Int("schedules", 200, "how many random schedules TestSchedules plays; a tenth under the race detector")
+var schedules = flag.Int("schedules", casetest.Rounds(200), "how many random schedules TestSchedules plays")
 
 // change is a change of the node's conditions.
 type change struct {
@@ -32,7 +32,7 @@ type change struct {
 // pods stay, disk space is freed before an eviction, one pod ends at a time, and the conditions are true and do not
 // flap.
 func TestSchedules(t *testing.T) {
-	for seed := range casetest.Rounds(uint64(*schedules)) {
+	for seed := range uint64(*schedules) {
 		synctest.Test(t, func(t *testing.T) {
 			w := &world{rnd: rand.New(rand.NewPCG(seed, 3)), faults: seed%2 == 1}
 			w.layout.ImagesApart = w.rnd.IntN(2) == 0

@@ -69,7 +69,7 @@ func TestReusedInode(t *testing.T) {
 // A link that changes 100 times a second causes few stops, and the containers get the last device
 // within the longest settle time.
 func TestFlappingLink(t *testing.T) {
-	for seed := range casetest.Rounds(uint64(300)) {
+	for seed := range casetest.Rounds[uint64](300) {
 		rng := rand.New(rand.NewPCG(seed, 0))
 		policy := []hotplug.Policy{hotplug.Keep, hotplug.Stop, hotplug.Restart}[seed%3]
 		var r hotplug.Record

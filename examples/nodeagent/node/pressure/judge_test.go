@@ -191,7 +191,7 @@ func (h history) conditions(p pressure.Policy) (all []v1.NodeConditionType) {
 // Random readings: conditions and starved thresholds are those of the second implementation, and a pass at Next has a
 // result of its own.
 func TestJudgeAgainstHistory(t *testing.T) {
-	for seed := range casetest.Rounds(uint64(300)) {
+	for seed := range casetest.Rounds[uint64](300) {
 		rnd := rand.New(rand.NewPCG(seed, 1))
 		p := policy(t, pressure.Settings{
 			Hard: texts{"memory.available": "20%", "nodefs.available": "300", "pid.available": "100"},

@@ -128,7 +128,7 @@ func TestRank(t *testing.T) {
 // Whatever the order of the input is, the order of the result is the same, and no pod stands before a pod that the
 // rules put before it.
 func TestRankIsTotal(t *testing.T) {
-	for seed := range casetest.Rounds(uint64(200)) {
+	for seed := range casetest.Rounds[uint64](200) {
 		rnd := rand.New(rand.NewPCG(seed, 2))
 		var all []pressure.Usage
 		for i := range 12 {

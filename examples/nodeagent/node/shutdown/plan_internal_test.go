@@ -88,7 +88,7 @@ func TestShutdownPlan(t *testing.T) {
 // The reference follows KEP-2712 directly: a pod belongs to the class with the highest priority not
 // above its own, else to the lowest class.
 func TestShutdownPlanOfRandomNodes(t *testing.T) {
-	for seed := range casetest.Rounds(uint64(2000)) {
+	for seed := range casetest.Rounds[uint64](2000) {
 		r := rand.New(rand.NewPCG(seed, 0))
 		var classes []Class
 		for p := range int32(1 + r.IntN(5)) {

@@ -15,14 +15,14 @@ import (
 	"github.com/keelson-dev/keelson/internal/casetest"
 )
 
-var schedules = flag.Int("schedules", 300, "number of random schedules, a tenth under the race detector; 100000 take three minutes")
+var schedules = flag.Int("schedules", casetest.Rounds(300), "number of random schedules; 100000 take three minutes")
 
 // TestSchedules runs updates in virtual time under random trouble: lost links, full disks, power
 // cuts and kills before and after every write and every action, changed, reverted and removed
 // manifests, versions that fail in several ways, and image collection at any time.
 func TestSchedules(t *testing.T) {
 	ends := map[string]int{}
-	for seed := range casetest.Rounds(*schedules) {
+	for seed := range *schedules {
 		s := newSchedule(uint64(seed))
 		if fault := s.run(); fault != "" {
 			s = newSchedule(uint64(seed))

@@ -39,7 +39,7 @@ func lasting(text string) (total int) {
 // Random pods come, choose, end and lose devices. No device has two holders at the same time, a pod is
 // admitted if and only if enough devices are free, and a released device is free.
 func TestNoDeviceTwice(t *testing.T) {
-	for seed := range casetest.Rounds(uint64(500)) {
+	for seed := range casetest.Rounds[uint64](500) {
 		rng := rand.New(rand.NewPCG(seed, 1))
 		l := ledger.New()
 		pods := map[types.UID]*v1.Pod{}
