@@ -16,6 +16,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/keelson-dev/keelson/examples/nodeagent/node/feature"
+	"github.com/keelson-dev/keelson/internal/failurelog"
 	"github.com/keelson-dev/keelson/podconfig/file/fsnotify"
 	"github.com/keelson-dev/keelson/runtime/imagearchive"
 	"github.com/keelson-dev/keelson/runtime/imageimport"
@@ -48,6 +49,7 @@ func newArchives(ctx context.Context, f flags, log *zap.Logger) (features, error
 	if f.archives.dir == "" || f.endpoint == processEndpoint {
 		return nil, nil
 	}
+	const notUsed = "image archive not used"
 	folder, err := imageimport.New(imageimport.Options{
 		Dir:      f.archives.dir,
 		Importer: imageimport.Ctr{Socket: strings.TrimPrefix(f.endpoint, "unix://")},
@@ -57,10 +59,10 @@ func newArchives(ctx context.Context, f flags, log *zap.Logger) (features, error
 		},
 		Problem: func(path string, err error) {
 			if err == nil {
-				log.Info("image archive is used again", zap.String("file", path))
+				log.Info("image archive is used again", zap.String("file", path), failurelog.Ends(notUsed))
 				return
 			}
-			log.Warn("image archive not used", zap.String("file", path), zap.Error(err))
+			log.Warn(notUsed, zap.String("file", path), zap.Error(err))
 		},
 	})
 	if err != nil {

@@ -18,6 +18,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/keelson-dev/keelson/internal/failurelog"
 	"github.com/keelson-dev/keelson/internal/retry"
 	"github.com/keelson-dev/keelson/podconfig/file/fsnotify"
 	"github.com/keelson-dev/keelson/podconfig/manifest"
@@ -132,7 +133,7 @@ func (o *objectFolder) say(name string, err error) {
 	if err != nil {
 		o.log.Warn(objectsNotUsed, zap.String("file", filepath.Join(o.path, name)), zap.Error(err))
 	} else {
-		o.log.Info(objectsProblemOver, zap.String("file", filepath.Join(o.path, name)))
+		o.log.Info("problem with objects is over", zap.String("file", filepath.Join(o.path, name)), failurelog.Ends(objectsNotUsed))
 	}
 }
 

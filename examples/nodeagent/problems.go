@@ -13,28 +13,17 @@ import (
 
 	"go.uber.org/zap/zapcore"
 
-	"github.com/keelson-dev/keelson/examples/nodeagent/node"
-	"github.com/keelson-dev/keelson/examples/nodeagent/node/updates"
+	"github.com/keelson-dev/keelson/internal/failurelog"
 )
 
-// Log messages about files. Each problem has a message for its beginning and a message for its end.
+// Log messages about files.
 const (
-	manifestNotUsed     = "manifest not used"
-	manifestProblemOver = "manifest problem is over"
-	objectsNotUsed      = "objects not used"
-	objectsProblemOver  = "problem with objects is over"
+	manifestNotUsed = "manifest not used"
+	objectsNotUsed  = "objects not used"
 )
-
-// problemOf holds the message of each problem that ends, by the message of its end.
-var problemOf = map[string]string{
-	manifestProblemOver:        manifestNotUsed,
-	objectsProblemOver:         objectsNotUsed,
-	node.SourceProblemOver:     node.SourceProblem,
-	updates.ProblemOverMessage: updates.ProblemMessage,
-}
 
 // problems is a zapcore.Core that keeps the last warnings for the screen, in one line each. A line
-// starts with the affected object. A line is removed when its problem is over.
+// starts with the affected object. A line is removed when its problem is over, as failurelog.Ends says.
 type problems struct {
 	manifests string // the prefix that is cut off from file names
 
@@ -57,9 +46,9 @@ func (p *problems) With([]zapcore.Field) zapcore.Core { return p }
 // Sync implements zapcore.Core. There is no buffer.
 func (p *problems) Sync() error { return nil }
 
-// Check implements zapcore.Core. It selects warnings, and messages about the end of a problem.
+// Check implements zapcore.Core. It selects warnings, and messages that can be about the end of a problem.
 func (p *problems) Check(e zapcore.Entry, ce *zapcore.CheckedEntry) *zapcore.CheckedEntry {
-	if e.Level >= zapcore.WarnLevel || problemOf[e.Message] != "" {
+	if p.Enabled(e.Level) {
 		return ce.AddCore(e, p)
 	}
 	return ce
@@ -67,14 +56,18 @@ func (p *problems) Check(e zapcore.Entry, ce *zapcore.CheckedEntry) *zapcore.Che
 
 // Write implements zapcore.Core.
 func (p *problems) Write(e zapcore.Entry, fields []zapcore.Field) error {
+	ended := failurelog.Ended(fields)
+	if ended == "" && e.Level < zapcore.WarnLevel {
+		return nil
+	}
 	full, about, why := p.read(fields)
-	message := cmp.Or(problemOf[e.Message], e.Message)
+	message := cmp.Or(ended, e.Message)
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.mu.last = slices.DeleteFunc(p.mu.last, func(old problem) bool {
 		return old.message == message && old.about == about
 	})
-	if message != e.Message {
+	if ended != "" {
 		return nil
 	}
 	place := about

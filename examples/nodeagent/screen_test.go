@@ -3,9 +3,13 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
+	"net/http"
+	"net/http/httptest"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -15,20 +19,59 @@ import (
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/keelson-dev/keelson/examples/nodeagent/node"
+	"github.com/keelson-dev/keelson/internal/failurelog"
+	"github.com/keelson-dev/keelson/podconfig"
+	"github.com/keelson-dev/keelson/podconfig/manifest"
+	"github.com/keelson-dev/keelson/podconfig/url"
 	"github.com/keelson-dev/keelson/runtime"
 )
 
-// The line of a source disappears when the source works again, as its retries report.
-func TestTheProblemOfASourceEnds(t *testing.T) {
+// The line of a problem disappears when the problem of this source is over.
+func TestProblemsEnd(t *testing.T) {
 	p := &problems{}
 	log, about := zap.New(p), zap.String("source", "http")
-	log.Warn(node.SourceProblem, about, zap.Error(errors.New("refused")))
+	log.Warn("failed", about, zap.Error(errors.New("refused")))
 	require.Len(t, p.lines(), 1)
-	log.Info(node.SourceProblemOver, zap.String("source", "file"))
-	require.Len(t, p.lines(), 1, "of another source")
-	log.Info(node.SourceProblemOver, about)
+	log.Info("works", zap.String("source", "file"), failurelog.Ends("failed"))
+	log.Info("works", about, failurelog.Ends("something else"))
+	log.Info("works", about)
+	require.Len(t, p.lines(), 1, "of another source, of another problem, of none")
+	log.Info("works", about, failurelog.Ends("failed"))
 	require.Empty(t, p.lines())
+
+	failures := failurelog.Log{Logger: log, Failed: "cannot measure", Recovered: "measured again"}
+	failures.Report(errors.New("no file"))
+	require.Len(t, p.lines(), 1)
+	failures.Report(nil)
+	require.Empty(t, p.lines())
+}
+
+// discard is a sink that takes every change.
+type discard struct{}
+
+func (discard) Submit(context.Context, podconfig.Change) error { return nil }
+
+// The problem of a manifest URL leaves the screen when the server answers again.
+func TestTheProblemOfAManifestURLEnds(t *testing.T) {
+	var up atomic.Bool
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		if !up.Load() {
+			w.WriteHeader(http.StatusServiceUnavailable)
+		}
+		fmt.Fprint(w, "{apiVersion: v1, kind: PodList, items: []}")
+	}))
+	t.Cleanup(server.Close)
+	p := &problems{}
+	source, err := url.New(url.Config{URL: server.URL, Decoder: &manifest.Decoder{NodeName: "n"}, Period: 10 * time.Millisecond, Logger: zap.New(p)})
+	require.NoError(t, err)
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error)
+	go func() { ended <- source.Run(ctx, discard{}) }()
+	require.Eventually(t, func() bool { return len(p.lines()) == 1 }, 20*time.Second, 5*time.Millisecond)
+	up.Store(true)
+	require.Eventually(t, func() bool { return len(p.lines()) == 0 }, 20*time.Second, 5*time.Millisecond)
+	cancel()
+	<-ended
 }
 
 // Object and reason of a problem fit on a narrow screen. The line disappears when the problem is
@@ -64,9 +107,9 @@ func TestProblemsOnTheScreen(t *testing.T) {
 	require.Equal(t, "manifest not used: a.yaml: not a Pod", shown()[4])
 	log.Warn(manifestNotUsed, file("/a.yaml"), zap.Error(errors.New("/home/somebody/manifests/a.yaml:2:7: kind: not a Pod")))
 	require.Equal(t, "manifest not used: a.yaml:2:7: kind: not a Pod", shown()[4])
-	log.Info(objectsProblemOver, file("/a.yaml"))
+	log.Info("over", file("/a.yaml"), failurelog.Ends(objectsNotUsed))
 	require.Len(t, shown(), 5)
-	log.Info(manifestProblemOver, file("/a.yaml"))
+	log.Info("over", file("/a.yaml"), failurelog.Ends(manifestNotUsed))
 	require.NotContains(t, strings.Join(shown(), "\n"), "a.yaml")
 	require.Len(t, shown(), 4)
 
@@ -107,10 +150,12 @@ func TestRowsOfTheTable(t *testing.T) {
 	pod.Status.InitContainerStatuses = []v1.ContainerStatus{{Name: "init", RestartCount: 4}, {Name: "side", RestartCount: 2}}
 	pod.Status.ContainerStatuses = []v1.ContainerStatus{{Name: "main", RestartCount: 1, Ready: true}}
 	now := began.Add(90 * time.Second)
-	require.Equal(t, []string{"web", "Pending", "1/1", "7", "90s", ""}, row(pod, nil, now))
+	require.Equal(t, []string{"web", "Pending", "1/2", "7", "90s", ""}, row(pod, nil, now))
 
 	pod.Status.Phase = v1.PodRunning
 	pod.Status.Conditions = []v1.PodCondition{{Type: v1.PodInitialized, Status: v1.ConditionTrue}}
+	pod.Status.InitContainerStatuses[1].Ready = true
+	require.Equal(t, "2/2", row(pod, nil, now)[2], "sidecars count, as in kubectl")
 	require.Equal(t, "3", row(pod, nil, now)[3], "init containers that are done do not count, as in kubectl")
 
 	pod.Status.ContainerStatuses[0].State.Waiting = &v1.ContainerStateWaiting{Reason: "CrashLoopBackOff",

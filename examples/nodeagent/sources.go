@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/keelson-dev/keelson/examples/nodeagent/node/updates"
+	"github.com/keelson-dev/keelson/internal/failurelog"
 	"github.com/keelson-dev/keelson/podconfig"
 	"github.com/keelson-dev/keelson/podconfig/file"
 	"github.com/keelson-dev/keelson/podconfig/file/fsnotify"
@@ -33,7 +34,7 @@ func newFolder(f flags, decoder *manifest.Decoder, kinds *localKinds, transactio
 				transactions.Problem(path, err)
 			}
 			if err == nil {
-				log.Info(manifestProblemOver, zap.String("file", path))
+				log.Info("manifest problem is over", zap.String("file", path), failurelog.Ends(manifestNotUsed))
 				return
 			}
 			log.Warn(manifestNotUsed, zap.String("file", path), zap.Error(err))

@@ -90,6 +90,7 @@ func columns(natural []int, width int) []int {
 	return widths
 }
 
+// row returns the cells of a pod. READY and RESTARTS count containers and sidecars, as kubectl does.
 func row(pod *v1.Pod, pulls []runtime.Pull, now time.Time) []string {
 	ready, restarts := 0, int32(0)
 	for i := range pod.Status.ContainerStatuses {
@@ -98,10 +99,21 @@ func row(pod *v1.Pod, pulls []runtime.Pull, now time.Time) []string {
 			ready++
 		}
 	}
+	total := len(pod.Spec.Containers)
+	for i := range pod.Spec.InitContainers {
+		if podfacts.IsSidecar(&pod.Spec.InitContainers[i]) {
+			total++
+		}
+	}
 	for i := range pod.Status.InitContainerStatuses {
+		s := &pod.Status.InitContainerStatuses[i]
+		sidecar := isSidecar(pod, s.Name)
+		if sidecar && s.Ready {
+			ready++
+		}
 		// The restarts of init containers that have completed are not counted.
-		if !podfacts.IsTrue(pod.Status.Conditions, v1.PodInitialized) || isSidecar(pod, pod.Status.InitContainerStatuses[i].Name) {
-			restarts += pod.Status.InitContainerStatuses[i].RestartCount
+		if sidecar || !podfacts.IsTrue(pod.Status.Conditions, v1.PodInitialized) {
+			restarts += s.RestartCount
 		}
 	}
 	age := "-"
@@ -109,7 +121,7 @@ func row(pod *v1.Pod, pulls []runtime.Pull, now time.Time) []string {
 		age = duration.HumanDuration(now.Sub(pod.Status.StartTime.Time))
 	}
 	return []string{
-		shownName(pod.Namespace, pod.Name), phaseOf(pod), fmt.Sprintf("%d/%d", ready, len(pod.Spec.Containers)), fmt.Sprint(restarts), age, cmp.Or(message(pod), pulling(pod, pulls)),
+		shownName(pod.Namespace, pod.Name), phaseOf(pod), fmt.Sprintf("%d/%d", ready, total), fmt.Sprint(restarts), age, cmp.Or(message(pod), pulling(pod, pulls)),
 	}
 }
 

@@ -3,7 +3,10 @@
 // Package failurelog logs a repeated failure only once.
 package failurelog
 
-import "go.uber.org/zap"
+import (
+	"go.uber.org/zap"
+	"go.uber.org/zap/zapcore"
+)
 
 // Log logs the failures of one task. A Log is for one goroutine.
 type Log struct {
@@ -26,7 +29,26 @@ func (l *Log) Report(err error) {
 	case err != nil:
 		l.Logger.Warn(l.Failed, zap.Error(err))
 	case l.Recovered != "":
-		l.Logger.Info(l.Recovered)
+		l.Logger.Info(l.Recovered, Ends(l.Failed))
 	}
 	l.last = text
+}
+
+// problem is the message of a problem that is over.
+type problem string
+
+// Ends returns a field for a message about the end of a problem, which was logged with another message and equal fields
+// of its file, pod or source. No log has the field; Ended reads it, for a screen that shows present problems only.
+func Ends(message string) zap.Field {
+	return zap.Field{Type: zapcore.SkipType, Interface: problem(message)}
+}
+
+// Ended returns the message given to Ends, or "".
+func Ended(fields []zap.Field) string {
+	for _, f := range fields {
+		if p, ok := f.Interface.(problem); ok {
+			return string(p)
+		}
+	}
+	return ""
 }

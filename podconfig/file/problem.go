@@ -13,9 +13,12 @@ import (
 
 	"go.uber.org/zap"
 
+	"github.com/keelson-dev/keelson/internal/failurelog"
 	"github.com/keelson-dev/keelson/internal/sorted"
 	"github.com/keelson-dev/keelson/podconfig/manifest"
 )
+
+const notUsed = "manifest is not used"
 
 // FileError is passed to Config.Problem. It is a single line with the file and the reason.
 type FileError struct {
@@ -107,8 +110,8 @@ func (r *reporter) tell(path string, err error) {
 	case r.problem != nil:
 		r.problem(path, err)
 	case err != nil:
-		r.log.Warn("manifest is not used", zap.String("path", path), zap.Error(err))
+		r.log.Warn(notUsed, zap.String("path", path), zap.Error(err))
 	default:
-		r.log.Info("manifest recovered", zap.String("path", path))
+		r.log.Info("manifest recovered", zap.String("path", path), failurelog.Ends(notUsed))
 	}
 }

@@ -7,7 +7,10 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/keelson-dev/keelson/internal/clientkit"
+	"github.com/keelson-dev/keelson/internal/failurelog"
 )
+
+const failed = "cannot read pods from the API server"
 
 // kind identifies problems to report once.
 type kind struct {
@@ -51,10 +54,10 @@ func (r *reporter) tell(e *Error) {
 	case r.problem != nil:
 		r.problem(e)
 	case e == nil:
-		r.log.Info("requests to the API server succeed again")
+		r.log.Info("requests to the API server succeed again", failurelog.Ends(failed))
 	case e.Reason == clientkit.Expired:
 		r.log.Info("API server has forgotten the known state, listing all pods", zap.Error(e))
 	default:
-		r.log.Warn("cannot read pods from the API server", zap.Error(e))
+		r.log.Warn(failed, zap.Error(e))
 	}
 }

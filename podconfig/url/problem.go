@@ -6,7 +6,11 @@ import (
 	"errors"
 
 	"go.uber.org/zap"
+
+	"github.com/keelson-dev/keelson/internal/failurelog"
 )
+
+const failed = "cannot take pods from the URL"
 
 // maxTold limits the remembered problems, because a server can send ever new errors.
 const maxTold = 100
@@ -41,9 +45,9 @@ func (r *reporter) tell(err error) {
 	case r.problem != nil:
 		r.problem(err)
 	case err != nil:
-		r.log.Warn("cannot take pods from the URL", zap.Error(errors.Unwrap(err)))
+		r.log.Warn(failed, zap.Error(errors.Unwrap(err)))
 	default:
-		r.log.Info("pods are read from the URL again")
+		r.log.Info("pods are read from the URL again", failurelog.Ends(failed))
 	}
 }
 

@@ -7,14 +7,11 @@ import (
 
 	"go.uber.org/zap"
 
+	"github.com/keelson-dev/keelson/internal/failurelog"
 	"github.com/keelson-dev/keelson/podconfig"
 )
 
-// Log messages about the failure of a source, and about its first change after the failure.
-const (
-	SourceProblem     = "configuration source failed; it is started again"
-	SourceProblemOver = "configuration source works again"
-)
+const sourceFailed = "configuration source failed; it is started again"
 
 // SourceWrapper is an optional ability of a Source that passes on the pods of another Source. The node
 // runs the inner Source again after a failure, and a failure of the wrapper ends the node.
@@ -34,10 +31,10 @@ func retrySources(sources []podconfig.Source, log *zap.Logger) (all []podconfig.
 		about := zap.String("source", s.Name())
 		return podconfig.Retry(s, func(err error, again time.Duration) {
 			if err == nil {
-				log.Info(SourceProblemOver, about)
+				log.Info("configuration source works again", about, failurelog.Ends(sourceFailed))
 				return
 			}
-			log.Warn(SourceProblem, about, zap.Duration("again", again.Round(time.Second)), zap.Error(err))
+			log.Warn(sourceFailed, about, zap.Duration("again", again.Round(time.Second)), zap.Error(err))
 		})
 	}
 	for _, s := range sources {

@@ -17,16 +17,14 @@ import (
 
 	"go.uber.org/zap"
 
+	"github.com/keelson-dev/keelson/internal/failurelog"
 	"github.com/keelson-dev/keelson/internal/retry"
 	"github.com/keelson-dev/keelson/podconfig"
 	"github.com/keelson-dev/keelson/runtime"
 )
 
-// Log messages of updates: the begin and the end of a problem.
-const (
-	ProblemMessage     = "update problem"
-	ProblemOverMessage = "update problem is over"
-)
+// updateProblem is the message of a problem in the log.
+const updateProblem = "update problem"
 
 // saveRetry is the time until a record is stored again after an error.
 const saveRetry = 10 * time.Second
@@ -161,7 +159,7 @@ func (m *managed) conclude(before string, err error, now time.Time) {
 	}
 	m.complain(err)
 	if before != "" && m.record.Reason == "" {
-		m.keeper.updates.host.Log.Info(ProblemOverMessage, zap.Stringer("pod", m.id))
+		m.keeper.updates.host.Log.Info("update problem is over", zap.Stringer("pod", m.id), failurelog.Ends(updateProblem))
 	}
 	u := m.keeper.updates
 	u.mu.Lock()
@@ -189,7 +187,7 @@ func (m *managed) complain(err error) {
 		text = err.Error()
 	}
 	if text != m.trouble && text != "" {
-		m.keeper.updates.host.Log.Warn(ProblemMessage, zap.Stringer("pod", m.id), zap.Error(err))
+		m.keeper.updates.host.Log.Warn(updateProblem, zap.Stringer("pod", m.id), zap.Error(err))
 	}
 	m.trouble = text
 }
@@ -297,7 +295,7 @@ func (m *managed) switchTo(hash string) {
 func (m *managed) emit(a Action) {
 	log := m.keeper.updates.host.Log
 	if a.Warning {
-		log.Warn(ProblemMessage, zap.Stringer("pod", m.id), zap.String("reason", a.Reason), zap.String("message", a.Message))
+		log.Warn(updateProblem, zap.Stringer("pod", m.id), zap.String("reason", a.Reason), zap.String("message", a.Message))
 	} else {
 		log.Info("update", zap.Stringer("pod", m.id), zap.String("reason", a.Reason), zap.String("message", a.Message))
 	}
