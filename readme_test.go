@@ -54,18 +54,24 @@ func TestReadmeCode(t *testing.T) {
 		require.NoError(t, err, "%s %s\n%s", name, strings.Join(args, " "), out)
 	}
 	t.Run("programs", func(t *testing.T) {
-		args := []string{"build", "-buildvcs=false", "-tags=grpcnotrace", "-overlay=" + list, "-o", tmp + "/"}
-		for _, dir := range s.programs {
-			args = append(args, "./"+dir)
+		build := func(dirs []string, flags ...string) {
+			args := append([]string{"build", "-buildvcs=false", "-tags=grpcnotrace", "-overlay=" + list}, flags...)
+			for _, dir := range dirs {
+				args = append(args, "./"+dir)
+			}
+			run(t, "go", args...)
 		}
-		run(t, "go", args...)
-		runEdgeAgent(t, filepath.Join(tmp, s.programs[0]))
-		binaries := make([]string, len(s.programs))
-		for i, name := range s.programs {
-			binaries[i] = filepath.Join(tmp, name)
-		}
-		interruptPrograms(t, binaries)
+		build(s.programs) // compiled, not linked
+		var embedded, binaries []string
 		for _, name := range s.programs {
+			if s.onProcesses(t, name) {
+				embedded, binaries = append(embedded, name), append(binaries, filepath.Join(tmp, name))
+			}
+		}
+		build(embedded, "-ldflags=-s -w", "-o", tmp+"/")
+		runEdgeAgent(t, binaries[0])
+		interruptPrograms(t, binaries)
+		for _, name := range embedded {
 			if strings.HasPrefix(name, "zz_embedding1") { // the first of docs/embedding.md
 				runPartsAgent(t, filepath.Join(tmp, name))
 			}
@@ -73,7 +79,7 @@ func TestReadmeCode(t *testing.T) {
 	})
 	t.Run("tests", func(t *testing.T) {
 		binary := filepath.Join(tmp, "pages.test")
-		run(t, "go", "test", "-c", "-vet=off", "-tags=grpcnotrace", "-overlay="+list, "-o", binary, "./zz_pages")
+		run(t, "go", "test", "-c", "-vet=off", "-tags=grpcnotrace", "-overlay="+list, "-ldflags=-s -w", "-o", binary, "./zz_pages")
 		cmd := exec.CommandContext(t.Context(), binary, "-test.timeout=8m")
 		cmd.Dir = tmp
 		out, err := cmd.CombinedOutput()
@@ -110,6 +116,16 @@ func readSnippets(t *testing.T, tmp string) snippets {
 		}
 	}
 	return s
+}
+
+// onProcesses reports whether a program runs pods without a container engine.
+func (s snippets) onProcesses(t *testing.T, name string) bool {
+	t.Helper()
+	root, err := os.Getwd()
+	require.NoError(t, err)
+	text, err := os.ReadFile(s.overlay[filepath.Join(root, name, "main.go")])
+	require.NoError(t, err)
+	return strings.Contains(string(text), "process.Main()")
 }
 
 // runEdgeAgent runs README's agent: it starts the pod of a manifest, and stops

@@ -283,6 +283,9 @@ func healthyLatency(t *testing.T, workers int, h *statustest.Hostility) (p99 tim
 // p99 without poisoned pods.
 func TestPoisonedPodsDoNotDelayHealthyOnes(t *testing.T) {
 	for _, workers := range []int{10, 2} {
+		if workers == 2 && casetest.Raced {
+			continue // make rounds plays it
+		}
 		clean := healthyLatency(t, workers, nil)
 		for name, h := range map[string]*statustest.Hostility{
 			"plain error":  {Refuse: func(statusmanager.Request, int) error { return errors.New("the bus is full") }},

@@ -5,6 +5,7 @@ package casetest
 import (
 	"hash/fnv"
 	"net/http"
+	"testing"
 )
 
 // Rounds returns how many of n rounds with random input a test plays: all, or a tenth under the race detector, where
@@ -22,6 +23,14 @@ func Chosen(name string) bool {
 	h := fnv.New32a()
 	_, _ = h.Write([]byte(name))
 	return !Raced || h.Sum32()%3 == 0
+}
+
+// SkipUnlessChosen skips a test or subtest whose name is not Chosen.
+func SkipUnlessChosen(tb testing.TB) {
+	tb.Helper()
+	if !Chosen(tb.Name()) {
+		tb.Skip("two thirds of these cases are not played under the race detector; make rounds plays all")
+	}
 }
 
 // Codes returns the codes of HTTP that are errors: 400 to 599, or those with a name under the race detector.

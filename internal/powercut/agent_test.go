@@ -332,7 +332,7 @@ func (l *lab) swept() error {
 // A run by default is over after so many images, or so much time, but not before so few images.
 const (
 	defaultImages, fewestImages = 30, 6
-	defaultTime                 = 30 * time.Second
+	defaultTime                 = 12 * time.Second
 )
 
 // TestPowerCuts cuts the power of a node at random operations: each configured pod runs again, once, and nothing is

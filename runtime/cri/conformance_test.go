@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 	v1 "k8s.io/api/core/v1"
 
+	"github.com/keelson-dev/keelson/internal/casetest"
 	"github.com/keelson-dev/keelson/internal/containerdtest"
 	"github.com/keelson-dev/keelson/runtime"
 	"github.com/keelson-dev/keelson/runtime/cri"
@@ -39,6 +40,7 @@ func conformanceOn(t *testing.T, endpoint string, registry *containerdtest.Regis
 	}
 	runtimetest.Run(t, runtimetest.Harness{
 		Open: func(tb testing.TB) *runtimetest.Subject {
+			casetest.SkipUnlessChosen(tb)
 			root := tb.TempDir()
 			// Closed when the suite has cleaned up, so from here.
 			var opened []cri.Backend

@@ -15,6 +15,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/keelson-dev/keelson/internal/casetest"
 	"github.com/keelson-dev/keelson/runtime"
 	"github.com/keelson-dev/keelson/runtime/internal/proc"
 	"github.com/keelson-dev/keelson/runtime/process"
@@ -40,6 +41,9 @@ func conformance(t *testing.T, opts process.Options, changes ...func(*process.Ru
 	privileged := true
 	runtimetest.Run(t, runtimetest.Harness{
 		Open: func(tb testing.TB) *runtimetest.Subject {
+			if t.Name() != "TestConformance" {
+				casetest.SkipUnlessChosen(tb)
+			}
 			dir := tb.TempDir()
 			root := filepath.Join(dir, "state")
 			open := func(tb testing.TB) runtime.Runtime {

@@ -31,7 +31,7 @@ func TestScriptsFailWhereTheyShould(t *testing.T) {
 		"exit web/c 1":                       "not found",
 		"apply none.yaml":                    "the script has no file none.yaml",
 		"sleep 1s\nnode":                     "node has to be the first command",
-		"apply web restart=Never\nfault lie op=PodStatus lie=omit\nagent restart\nsleep 1m": "container",
+		"apply web restart=Never\nfault lie op=PodStatus lie=omit\nagent restart\nsleep 5s": "container",
 	} {
 		script, err := nodetest.ParseScript("s", []byte(text))
 		require.NoError(t, err)

@@ -5,6 +5,7 @@ package imagestore_test
 import (
 	"archive/tar"
 	"bytes"
+	"compress/gzip"
 	"fmt"
 	"io"
 	goruntime "runtime"
@@ -43,7 +44,7 @@ func TestOwners(t *testing.T) {
 				require.NoError(t, err)
 			}
 			require.NoError(t, w.Close())
-			layer, err := tarball.LayerFromOpener(func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(raw.Bytes())), nil })
+			layer, err := tarball.LayerFromOpener(func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(raw.Bytes())), nil }, tarball.WithCompressionLevel(gzip.NoCompression))
 			require.NoError(t, err)
 			img, err = mutate.AppendLayers(img, layer)
 			require.NoError(t, err)
