@@ -44,7 +44,7 @@ func (s *shell) add(name, script string, match ...string) {
 
 func (s *shell) runsOf(name string) string { return filepath.Join(s.dir, name+".runs") }
 
-// runs returns the requests to a plug-in.
+// runs returns the requests to a plug-in. A file that has no whole line yet has none.
 func (s *shell) runs(name string) []string {
 	s.Helper()
 	text, err := os.ReadFile(s.runsOf(name))
@@ -52,7 +52,8 @@ func (s *shell) runs(name string) []string {
 		return nil
 	}
 	require.NoError(s, err)
-	return strings.Split(strings.TrimSpace(string(text)), "\n")
+	lines := strings.Split(string(text), "\n")
+	return lines[:len(lines)-1]
 }
 
 func (s *shell) plugins() *credentialplugin.Plugins {
