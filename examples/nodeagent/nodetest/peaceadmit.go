@@ -277,9 +277,16 @@ func (p *peace) hookCut(t tenant) time.Duration {
 	return forever
 }
 
-// others returns the lives with a place at some time, except lives that this life replaces under
-// its name.
-func (p *peace) others(t tenant, at time.Duration) (all []tenant) {
+// others returns the lives with a place before and after some time, except lives that this life
+// replaces under its name.
+func (p *peace) others(t tenant, at time.Duration) []tenant { return p.holders(t, at, at-1, at+1) }
+
+// touching returns others, and the lives that entered or left at this time: each of them can have
+// come before t, in the order within an instant.
+func (p *peace) touching(t tenant, at time.Duration) []tenant { return p.holders(t, at, at, at) }
+
+// holders returns the lives that entered until, and left not before, the given times.
+func (p *peace) holders(t tenant, at, entered, left time.Duration) (all []tenant) {
 	own := p.wanted[t.uid][t.life]
 	name := p.manifest(t.uid, own.from).Name
 	for uid, spans := range p.wanted {
@@ -287,7 +294,7 @@ func (p *peace) others(t tenant, at time.Duration) (all []tenant) {
 			other := tenant{uid, life}
 			beside := uid == t.uid || own.static && spans[life].static && p.manifest(uid, spans[life].from).Name == name
 			replaced := life+1 < len(spans) && spans[life+1].from < at // the next life has its place
-			if !beside && !replaced && spans[life].from < at && p.entered(other) < at && p.leftAt(other) > at {
+			if !beside && !replaced && spans[life].from <= entered && p.entered(other) <= entered && p.leftAt(other) >= left {
 				all = append(all, other)
 			}
 		}
@@ -295,9 +302,9 @@ func (p *peace) others(t tenant, at time.Duration) (all []tenant) {
 	return all
 }
 
-// staying returns the lives of others that are not about to end.
-func (p *peace) staying(t tenant, at time.Duration) []tenant {
-	return slices.DeleteFunc(p.others(t, at), func(o tenant) bool {
+// staying removes the lives that are about to end.
+func (p *peace) staying(lives []tenant, at time.Duration) []tenant {
+	return slices.DeleteFunc(lives, func(o tenant) bool {
 		return p.wanted[o.uid][o.life].to < at || p.over(o.uid, o.life, 0) < at && !p.endsSidecars(o) && !p.endsHook(o, at)
 	})
 }
@@ -418,16 +425,14 @@ func (p *peace) refusal(t tenant, at time.Duration, name v1.ResourceName) {
 	if len(p.impossible(t.uid, t.life)) > 0 || slices.ContainsFunc(p.runs, func(r *run) bool { return p.completedByProbe(r.uid) }) {
 		return // its end may not be known yet
 	}
-	if !slices.Contains(p.short(t, p.others(t, at), at), name) && !slices.Contains(p.short(t, p.others(t, at+1), at), name) {
+	if !slices.Contains(p.short(t, p.touching(t, at), at), name) {
 		p.violate(at, "%s is refused for want of %s, and there is enough", t.uid, name)
 	}
 	if !p.critical(t) || p.portTaken(t, at) {
 		return
 	}
-	firm := func(at time.Duration) []tenant {
-		return slices.DeleteFunc(p.staying(t, at), func(o tenant) bool { return p.yields(o, t) })
-	}
-	if len(p.short(t, firm(at), at)) == 0 && len(p.short(t, firm(at+1), at)) == 0 {
+	firm := slices.DeleteFunc(p.staying(p.touching(t, at), at), func(o tenant) bool { return p.yields(o, t) })
+	if len(p.short(t, firm, at)) == 0 {
 		p.violate(at, "%s is refused for want of %s, and others would have to end for it", t.uid, name)
 	}
 }
@@ -441,7 +446,7 @@ func (p *peace) preemption(victim tenant, at time.Duration) {
 				continue
 			}
 			for _, at := range []time.Duration{at, at + 1} { // another life may enter at this instant
-				spared := slices.DeleteFunc(p.staying(t, at), func(o tenant) bool {
+				spared := slices.DeleteFunc(p.staying(p.others(t, at), at), func(o tenant) bool {
 					ended, reason := p.turnedAway(o.uid, o.life)
 					cheaper := p.yields(o, t) && p.class(o) < p.class(victim)
 					return o != victim && (reason == reasonPreempted && ended == at || cheaper)
