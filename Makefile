@@ -122,8 +122,8 @@ cross: ## everything compiles for other systems, without cgo; the node agent wit
 fuzz: ## every fuzz target for FUZZ seconds (3)
 	@GO=$(GO) tools/fuzz.sh $(FUZZ)
 
-# One go command compiles each package once, and starts first what it names first: tests that take minutes and mostly
-# wait. Five programs at once keep two cores busy meanwhile.
+# One go command compiles each package once, and starts first what it names first: tests that take minutes.
+# Five programs at once keep two cores busy meanwhile.
 REAL := ./examples/nodeagent
 race: cc ## all tests under the race detector
 	$(RACED) $(GO) test -vet=off -tags $(TAGS) -count=1 -timeout=30m -p 5 $(REAL) . ./runtime/process ./runtime/cri ./...

@@ -34,8 +34,8 @@ type snippets struct {
 	overlay         map[string]string
 }
 
-// TestReadmeCode builds every Go program in README.md and docs, as if each were
-// a package of this module, and runs every test there. Tests are in one package,
+// TestReadmeCode compiles every Go program in README.md and docs, as if each were
+// a package of this module, and runs those on the process backend and every test there. Tests are in one package,
 // and so have names of their own.
 func TestReadmeCode(t *testing.T) {
 	tmp := t.TempDir()

@@ -51,6 +51,12 @@ func TestRounds(t *testing.T) {
 			chosen++
 		}
 	}
+	for i := range 9 {
+		t.Run(strconv.Itoa(i), func(t *testing.T) {
+			t.Cleanup(func() { assert.Equal(t, !casetest.Chosen(t.Name()), t.Skipped()) })
+			casetest.SkipUnlessChosen(t)
+		})
+	}
 	if casetest.Raced {
 		assert.InDelta(t, 300, chosen, 50)
 	} else {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package failurelog logs a repeated failure only once.
+// Package failurelog logs a repeated failure only once, and tells a screen which problem has ended.
 package failurelog
 
 import (

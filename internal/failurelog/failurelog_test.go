@@ -29,4 +29,8 @@ func TestAFailureIsLoggedOnceUntilItChanges(t *testing.T) {
 	}
 	once := []string{"cannot write", "cannot write", "cannot write"}
 	assert.Equal(t, append(once, "cannot write", "cannot write", "written again", "cannot write"), messages)
+	again := logged.FilterMessage("written again").All()[0]
+	assert.Equal(t, "cannot write", failurelog.Ended(again.Context))
+	assert.Empty(t, again.ContextMap(), "no log has the field")
+	assert.Empty(t, failurelog.Ended(logged.All()[0].Context))
 }
