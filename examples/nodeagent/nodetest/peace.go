@@ -198,17 +198,18 @@ func (p *peace) beginsAt(uid types.UID, life int, c *v1.Container, due, slack ti
 	if pod := p.manifest(uid, due); pod != nil && due < forever && p.unmounted(pod, due+late) {
 		late = max(late, forever/2-due) // the next agent sets volumes up again
 	}
+	fell := due < forever && p.sidecarFell(uid, life, p.lastManifest(uid, life), due+late) // it may wait for the sidecar's next start
 	switch {
 	case len(chain) == 0:
 		edited := due < forever && p.imageAt(uid, name, due) != p.imageAt(uid, name, due+late) // it may wait for another image
-		if until := p.over(uid, life, due); !edited && due < until && due+late < min(until, p.wanted[uid][life].to, p.h.Taken) {
+		if until := p.over(uid, life, due); !edited && !fell && due < until && due+late < min(until, p.wanted[uid][life].to, p.h.Taken) {
 			p.violate(due, "container %s/%s is not created", uid, name)
 		}
 		return false
 	case late > slack+soon+p.reviewed(uid, life) && chain[0].image != c.Image: // it waited for an image that is no longer wanted
 	case chain[0].created < due:
 		p.violate(chain[0].created, "container %s/%s is created before %.3fs", uid, name, due.Seconds())
-	case chain[0].created > due+late && !p.exceeded(uid, life, chain[0].created):
+	case chain[0].created > due+late && !fell && !p.exceeded(uid, life, chain[0].created):
 		p.violate(chain[0].created, "container %s/%s is created, and was due at %.3fs", uid, name, due.Seconds())
 	}
 	return true
@@ -365,7 +366,7 @@ func (p *peace) restartsInLife(uid types.UID, life int) {
 			if due == forever || mounted == forever {
 				continue
 			}
-			late += soon + hooksTime(pod)
+			late = longer(p.lacks(c), due, late+hooksTime(pod)) + soon // an outage may begin during a hook
 			if p.goesOn[tenant{uid, life}] || p.takenOver(uid, life) {
 				late += 5 * time.Minute // the back-off of the earlier life applies
 			}

@@ -76,9 +76,10 @@ func (p *peace) number() {
 	for _, r := range p.runs {
 		var s span
 		s, r.life = p.spanAt(r.uid, r.created)
-		stopped := r.created == s.from && len(r.stops) > 0 && r.stops[0].at == r.created && s.to > r.created+1 && !p.isUnwell(r) // a life that ends at once stops it, too
-		if p.goesOn[tenant{r.uid, r.life}] && (r.created == s.from && r.removed == s.from || stopped || (r.started == forever || r.cannotStart) && p.inTheWay(r, s)) {
-			r.life-- // created a moment before the exit that restarted all containers
+		atOnce := r.created == s.from && s.to > r.created+1 // a life that ends at once ends it, too
+		stopped := len(r.stops) > 0 && r.stops[0].at == r.created && !p.isUnwell(r)
+		if p.goesOn[tenant{r.uid, r.life}] && (atOnce && (r.removed == s.from || stopped) || p.inTheWay(r, s)) {
+			r.life-- // created a moment before the exit that restarted all containers, or by a call that the exit did not interrupt
 		}
 		for r.life >= 0 && p.goesOn[tenant{r.uid, r.life + 1}] && p.ephemeral(r) && r.exited > p.wanted[r.uid][r.life].to {
 			r.life++ // no rule restarts an ephemeral container
@@ -108,18 +109,27 @@ func (p *peace) ephemeral(r *run) bool {
 	return ok && ref.Group == runtime.GroupEphemeral
 }
 
-// inTheWay reports whether r was created at the begin of a life, before all instances of the earlier life were removed.
+// inTheWay reports whether r was created before all instances of the earlier life were removed: r cannot start
+// and was created at the begin of the life, or r replaced an instance whose stop was in progress then.
 func (p *peace) inTheWay(r *run, s span) bool {
-	return r.created == s.from && slices.ContainsFunc(p.runs, func(o *run) bool {
-		return o.uid == r.uid && o.created < s.from && o.removed > s.from && o.removed < forever
+	fails := (r.started == forever || r.cannotStart) && r.created == s.from
+	return slices.ContainsFunc(p.runs, func(o *run) bool {
+		replaced := o.name == r.name && o.exited == r.created && len(o.stops) > 0 && o.stops[0].at <= s.from && o.removed > r.created
+		return o.uid == r.uid && o.created < s.from && (fails && o.removed > s.from && o.removed < forever || replaced)
 	})
 }
 
 // readRuns derives instances from the journal.
 func (p *peace) readRuns() {
 	byID := make(map[string]*run)
+	type instant struct{ at, now time.Duration }
+	again := make(map[types.UID]instant) // in which all containers restart after a failed start; now is 1 ns later for each restart
 	for _, e := range p.h.Calls {
 		r := byID[e.ID]
+		at := e.At
+		if a := again[e.UID]; at == a.at {
+			e.At = a.now
+		}
 		switch {
 		case e.Op == fake.OpCreateContainer && e.Done:
 			r = &run{uid: e.UID, pod: e.Pod, name: e.Container, id: e.ID, image: e.Image, created: e.At, started: forever, exited: forever, removed: forever}
@@ -128,12 +138,14 @@ func (p *peace) readRuns() {
 			p.runs = append(p.runs, r)
 		case r == nil:
 		case e.Op == fake.OpStartContainer && e.Done:
-			r.started = e.DoneAt
+			r.started = max(e.At, e.DoneAt)
 		case e.Op == fake.OpStopContainer && r.started <= e.At && r.exited == forever:
 			grace, _ := time.ParseDuration(e.Detail[min(len(e.Detail), len("grace ")):])
 			r.stops = append(r.stops, stop{e.At, grace})
 		case e.Op == fake.OpRemoveContainer && e.Done:
-			r.removed = e.At
+			if r.removed = e.At; r.cannotStart && r.exited == e.At+1 {
+				again[r.uid] = instant{at, r.exited}
+			}
 		case e.Op == fake.OpExited && strings.Contains(e.Detail, runtime.ReasonStartError):
 			// A failed start is the shortest run. If all containers restart, the next life begins after it.
 			r.started, r.exited, r.code, r.cannotStart = e.At, e.At+1, runtime.ExitCodeStartError, true
