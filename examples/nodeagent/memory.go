@@ -3,6 +3,7 @@
 package main
 
 import (
+	"math"
 	"os"
 	"runtime/debug"
 	"sync"
@@ -11,8 +12,10 @@ import (
 	"github.com/keelson-dev/keelson/internal/garbage"
 )
 
-// restAfter is the time without a garbage collection after which the agent rests.
-const restAfter = 3 * time.Second
+const (
+	restAfter = 3 * time.Second  // without a garbage collection: the agent rests
+	tidyAfter = 15 * time.Second // of rest, again and again
+)
 
 const (
 	leanPercent  = 20       // of garbage, relative to the live heap, at a rest
@@ -32,7 +35,7 @@ func saveMemory() {
 		return
 	}
 	percent, last := leanPercent, time.Time{}
-	r := &rests{after: restAfter, cycles: garbage.Cycles, work: func() {
+	r := &rests{after: restAfter, again: tidyAfter, cycles: garbage.Cycles, work: func() {
 		percent = percentOf(garbage.Live(), percent, time.Since(last))
 		last = time.Now()
 		debug.SetGCPercent(percent)
@@ -40,7 +43,7 @@ func saveMemory() {
 		debug.SetGCPercent(leanPercent)
 		debug.FreeOSMemory()
 		releaseProgram()
-	}}
+	}, tidy: releaseProgram}
 	r.start()
 }
 
@@ -59,15 +62,16 @@ func percentOf(live uint64, before int, pause time.Duration) int {
 }
 
 // rests calls work at the start and after each garbage collection, and rest at each rest, which is a time
-// without garbage collection. The collections of rest itself are not work.
+// without garbage collection. The collections of rest itself are not work. Until the next collection, tidy
+// is called periodically: little work needs no collection, but reads pages of the program.
 type rests struct {
-	after      time.Duration
-	cycles     func() uint64 // the number of collections until now
-	work, rest func()
+	after, again     time.Duration
+	cycles           func() uint64 // the number of collections until now
+	work, rest, tidy func()
 
 	mu      sync.Mutex
 	timer   *time.Timer
-	resting bool   // rest is running
+	resting bool   // rest or tidy is running
 	rested  uint64 // cycles at the end of the last rest
 }
 
@@ -81,6 +85,7 @@ func (r *rests) begin() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.work()
+	r.rested = math.MaxUint64 // never
 	r.timer = time.AfterFunc(r.after, r.pause)
 }
 
@@ -88,7 +93,7 @@ func (r *rests) begin() {
 func (r *rests) collected() (again bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if !r.resting && r.cycles() > r.rested {
+	if !r.resting && r.cycles() != r.rested {
 		r.work()
 		r.timer.Reset(r.after)
 	}
@@ -96,13 +101,29 @@ func (r *rests) collected() (again bool) {
 }
 
 func (r *rests) pause() {
-	r.setResting(true)
-	r.rest()
-	r.setResting(false)
+	first := r.open()
+	if first {
+		r.rest()
+	} else {
+		r.tidy()
+	}
+	r.close(first)
 }
 
-func (r *rests) setResting(resting bool) {
+// open begins a pause, and reports whether it is the first one since a collection.
+func (r *rests) open() (first bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.resting, r.rested = resting, r.cycles()
+	r.resting = true
+	return r.cycles() != r.rested
+}
+
+// close ends a pause, and begins the next one.
+func (r *rests) close(rested bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.resting = false; rested {
+		r.rested = r.cycles()
+	}
+	r.timer.Reset(r.again)
 }

@@ -4,6 +4,7 @@ package main
 
 import (
 	"bufio"
+	"bytes"
 	"os"
 	"strconv"
 	"strings"
@@ -29,16 +30,16 @@ func adviseProgram(advice uintptr) {
 	defer maps.Close()
 	var begin, end uint64 // of the mapping; end is 0 for a mapping of another kind
 	for lines := bufio.NewScanner(maps); lines.Scan(); {
-		fields := strings.Fields(lines.Text())
-		from, to, isRange := strings.Cut(fields[0], "-")
+		name, value, _ := bytes.Cut(lines.Bytes(), []byte(" ")) // few lines become strings: at a rest, memory is scarce
 		switch {
-		case isRange:
+		case !bytes.HasSuffix(name, []byte(":")):
 			end = 0
-			if len(fields) == 6 && fields[5] == path && !strings.Contains(fields[1], "w") {
+			from, to, _ := strings.Cut(string(name), "-")
+			if fields := strings.Fields(string(value)); len(fields) == 5 && fields[4] == path && !strings.Contains(fields[0], "w") {
 				begin, _ = strconv.ParseUint(from, 16, 64)
 				end, _ = strconv.ParseUint(to, 16, 64)
 			}
-		case end > 0 && fields[0] == "Anonymous:" && fields[1] == "0":
+		case end > 0 && string(name) == "Anonymous:" && string(bytes.TrimSpace(value)) == "0 kB":
 			_, _, _ = unix.Syscall(unix.SYS_MADVISE, uintptr(begin), uintptr(end-begin), advice)
 		}
 	}

@@ -16,9 +16,10 @@ import (
 
 func TestRests(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		var calls, works atomic.Int32
+		var calls, works, tidied atomic.Int32
 		var cycles atomic.Uint64
-		r := &rests{after: 3 * time.Second, cycles: cycles.Load}
+		r := &rests{after: 3 * time.Second, again: time.Minute, cycles: cycles.Load, tidy: func() { tidied.Add(1) }}
+		defer func() { r.timer.Stop() }()
 		collect := func() {
 			cycles.Add(1)
 			r.collected()
@@ -40,7 +41,9 @@ func TestRests(t *testing.T) {
 		collect()
 		after(2*time.Second, 0, "a collection begins a new pause")
 		after(time.Second, 1, "a pause of 3 s is a rest")
-		after(time.Hour, 1, "a rest happens once")
+		assert.Zero(t, tidied.Load())
+		after(time.Hour+time.Second, 1, "a rest happens once")
+		assert.EqualValues(t, 60, tidied.Load(), "the program is read again without a collection")
 		assert.EqualValues(t, 2, works.Load(), "the collections of a rest are no work")
 		for range 5 {
 			collect()
@@ -56,7 +59,7 @@ func TestRests(t *testing.T) {
 // TestRestFollowsACollection uses the garbage collector of Go.
 func TestRestFollowsACollection(t *testing.T) {
 	rested := make(chan struct{}, 1)
-	r := &rests{after: time.Nanosecond, cycles: garbage.Cycles, work: func() {}, rest: func() { tell(rested) }}
+	r := &rests{after: time.Nanosecond, again: time.Hour, tidy: func() {}, cycles: garbage.Cycles, work: func() {}, rest: func() { tell(rested) }}
 	startFor(t, r)
 	<-rested
 	for range 3 {
@@ -68,7 +71,7 @@ func TestRestFollowsACollection(t *testing.T) {
 // TestARestIsNoWork uses the garbage collector of Go.
 func TestARestIsNoWork(t *testing.T) {
 	rested := make(chan struct{}, 1)
-	r := &rests{after: time.Millisecond, cycles: garbage.Cycles, work: func() {}, rest: func() {
+	r := &rests{after: time.Millisecond, again: time.Hour, tidy: func() {}, cycles: garbage.Cycles, work: func() {}, rest: func() {
 		goruntime.GC()
 		tell(rested)
 	}}
