@@ -95,3 +95,23 @@ func TestRestartAllRunsWhatHasRunForGood(t *testing.T) {
 		require.Equal(n, 2, n.started("watcher"))
 	})
 }
+
+// Also if the record of its end is lost.
+func TestRestartAllRunsWhatHasRunWithoutARecord(t *testing.T) {
+	inBubble(t, func(n *node) {
+		pod := neverAgain()
+		pod.Spec.Containers = append(pod.Spec.Containers, restartsAll("watcher"))
+		n.world.Script(fake.Target{Container: "once"}, fake.Exit(time.Second, 0))
+		n.world.Script(fake.Target{Container: "watcher"}, fake.Exit(5*time.Second, 42), fake.Script{})
+		n.mustSync(pod)
+		n.pass(2 * time.Second)
+		n.mustSync(pod)
+		require.NoError(n, n.world.LoseRecords(pod.UID, "once"))
+		n.mustSync(pod)
+		require.Equal(n, 1, n.started("once"))
+		n.pass(5 * time.Second)
+		n.mustSync(pod)
+		require.Equal(n, 2, n.started("watcher"))
+		require.Equal(n, 2, n.started("once"))
+	})
+}

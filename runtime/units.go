@@ -352,6 +352,7 @@ func (p *pass) removeKilled(ctx context.Context) {
 		if !k.Remove {
 			continue
 		}
+		p.m.unsee(p.pod.UID) // containers whose records are lost run again, too
 		c := p.instance(k.ID)
 		p.m.remember(p.pod.UID, ended(*c)) // before the removal: a failed call may have removed the record
 		if !p.remove(ctx, c) {
