@@ -31,6 +31,7 @@ type ImageEvent struct {
 	Image string
 	What  ImageAct
 	Since time.Duration // for ImageAgain: arrival of the image
+	Began time.Duration // for ImagePulled: begin of the pull
 	Users []string      // for ImageRemoved: containers with the image
 }
 
@@ -125,7 +126,7 @@ func (d *depot) arrives(image string, began time.Duration) {
 	} else {
 		d.mu.here[image] = d.world.Now()
 	}
-	d.mu.log = append(d.mu.log, ImageEvent{At: d.world.Now(), Image: image, What: what, Since: since})
+	d.mu.log = append(d.mu.log, ImageEvent{At: d.world.Now(), Image: image, What: what, Since: since, Began: began})
 }
 
 func (d *depot) note(image string, what ImageAct) {

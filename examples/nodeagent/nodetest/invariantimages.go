@@ -31,10 +31,18 @@ func (c *checker) images() {
 			c.violate(e.At, "image %s is removed, and in use by %s", e.Image, e.Users)
 		case e.What == ImageMissing:
 			c.violate(e.At, "a container is created with image %s, which is not here", e.Image)
-		case e.What == ImageAgain && !always(e.Image):
+		case e.What == ImageAgain && !always(e.Image) && !c.cameForAnother(e):
 			c.violate(e.At, "image %s is pulled, and has been here since %.3fs", e.Image, e.Since.Seconds())
 		}
 	}
+}
+
+// cameForAnother reports whether an image arrived by a pull of an agent that had crashed. The next agent had seen no
+// image then, and its pull may have waited for other pulls.
+func (c *checker) cameForAnother(e ImageEvent) bool {
+	return slices.ContainsFunc(c.h.Images, func(o ImageEvent) bool {
+		return o.Image == e.Image && o.What == ImagePulled && o.At == e.Since && c.agentBetween(o.Began, o.At)
+	})
 }
 
 // pulledAgain checks on a peaceful node that a container with the policy Always pulls its image

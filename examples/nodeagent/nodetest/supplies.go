@@ -34,11 +34,24 @@ func (p *peace) supplied(uid types.UID, c *v1.Container, due time.Duration) (fro
 		}
 		from, more := after(p.lacks(c), due)
 		late = max(late, more)
+		if edit := p.editedAfter(uid, due); edit < from {
+			from = edit
+		}
 		if from == due || from == forever {
 			return from, late
 		}
 		due = from
 	}
+}
+
+// editedAfter returns the time of the next manifest of a pod, or forever.
+func (p *peace) editedAfter(uid types.UID, at time.Duration) time.Duration {
+	for _, t := range p.told[uid] {
+		if t.At > at {
+			return t.At
+		}
+	}
+	return forever
 }
 
 // lacks returns the times in which a supply of a container was missing.
