@@ -28,7 +28,7 @@ var sizes = map[string][]string{
 	},
 	"server, identity, configuration, statistics": {
 		"examples/nodeagent/nodeserver", "examples/nodeagent/nodeidentity", "examples/nodeagent/nodeconfig", "examples/nodeagent/nodestats",
-		"examples/nodeagent/internal", "examples/nodeagent/node/loglinks", "internal/diskuse", "internal/kernelfile", "internal/kubeclient", "runtime/stats", "runtime/credentialplugin",
+		"examples/nodeagent/internal", "examples/nodeagent/node/loglinks", "internal/diskuse", "internal/kernelfile", "internal/kubeclient", "runtime/stats", "runtime/credentialplugin", "runtime/pullrecords",
 		"runtime/cri/stats", "runtime/cri/memoryqos.go", "runtime/cri/checkpoint.go", "runtime/cri/handlers.go", "runtime/process/stats", "runtime/internal/proc/usage",
 	},
 	"simulation":                 {"examples/simulation"},

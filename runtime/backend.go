@@ -204,6 +204,9 @@ type Images interface {
 // ImageAuth holds the credentials for a registry. Printing an ImageAuth shows no value.
 type ImageAuth struct {
 	Username, Password, Auth, ServerAddress, IdentityToken, RegistryToken string
+	// Secret is the namespace/name/UID of the pod's Secret with these credentials. It is empty for credentials of the
+	// node, and in calls of PullImage.
+	Secret string
 }
 
 // String keeps credentials out of logs and errors.

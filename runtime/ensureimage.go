@@ -72,13 +72,19 @@ func (k *imageKeeper) forVolume(ctx context.Context, req ImageRequest) (string, 
 func (k *imageKeeper) obtain(
 	ctx context.Context, pod *v1.Pod, w wanted, pull func(context.Context, *v1.Pod, wanted) (string, *imageFailure),
 ) (string, *imageFailure) {
+	id := ""
 	if w.policy == v1.PullIfNotPresent || w.policy == v1.PullNever {
-		if id, failure := k.inspect(ctx, pod, w); failure != nil || id != "" {
-			return id, failure
+		found, usable, failure := k.inspect(ctx, pod, w)
+		if failure != nil || usable {
+			return found, failure
 		}
+		id = found
 	}
 	if w.policy == v1.PullNever {
 		cause := fmt.Errorf("Container image %q is not present with pull policy of Never", w.image)
+		if id != "" {
+			cause = fmt.Errorf("Container image %q is present with pull policy of Never, but the pod does not have the credentials of a pull of it", w.image)
+		}
 		k.event(pod, w, v1.EventTypeWarning, eventErrImageNeverPull, cause.Error())
 		return "", &imageFailure{reason: errImageNeverPull, cause: cause}
 	}

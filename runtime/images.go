@@ -3,6 +3,7 @@
 package runtime
 
 import (
+	"cmp"
 	"context"
 	"encoding/base64"
 	"errors"
@@ -41,6 +42,18 @@ const (
 // credentials.
 type Keyring func(ctx context.Context, pod *v1.Pod, image string) ([]ImageAuth, error)
 
+// PullRecords decides which pods may use an image that is on the node, from the credentials of earlier pulls. Package
+// pullrecords implements it. Calls are concurrent.
+type PullRecords interface {
+	// MayUse reports whether a pod with these credentials may use an image without a pull. credentials returns what
+	// the Keyring finds for the pod and the image.
+	MayUse(image, id string, credentials func() []ImageAuth) (bool, error)
+	// Begin is called before each pull, with the ID of the image that has the name, or "". An error prevents the pull.
+	// end is called once, with the ID and the credentials of a successful pull, nil for none, or with the error of the
+	// pull. An error of end is an error of the pull.
+	Begin(image, before string) (end func(id string, auth *ImageAuth, err error) error, err error)
+}
+
 // imageFailure is a failure to make an image present. reason is ErrInvalidImageName or one of the
 // variables after it.
 type imageFailure struct {
@@ -65,24 +78,31 @@ type imageKeeper struct {
 	m        *Manager
 	images   Images
 	keyring  Keyring
+	records  PullRecords // nil: each pod may use each image
 	flights  *flights
 	backoff  *pullBackoff
 	attempts keylock.Locks[attempt] // outside of passes
 }
 
-// inspect returns the ID of an image on the node, or "".
-func (k *imageKeeper) inspect(ctx context.Context, pod *v1.Pod, w wanted) (string, *imageFailure) {
+// inspect returns the ID of an image on the node, or "", and whether the pod may use it without a pull.
+func (k *imageKeeper) inspect(ctx context.Context, pod *v1.Pod, w wanted) (id string, usable bool, failure *imageFailure) {
 	id, err := k.images.ImageID(ctx, w.image)
+	if usable = id != ""; err == nil && usable && k.records != nil {
+		usable, err = k.records.MayUse(w.image, id, func() []ImageAuth {
+			auths, _ := k.credentials(ctx, pod, w.image) // without credentials a pull says why
+			return auths
+		})
+	}
 	if err != nil {
 		if ctx.Err() == nil {
 			k.event(pod, w, v1.EventTypeWarning, eventInspectFailed, fmt.Sprintf("Failed to inspect image %q: %v", w.image, err))
 		}
-		return "", &imageFailure{reason: errImageInspect, cause: fmt.Errorf("inspect image %q: %w", w.image, err)}
+		return "", false, &imageFailure{reason: errImageInspect, cause: fmt.Errorf("inspect image %q: %w", w.image, err)}
 	}
-	if id != "" {
+	if usable {
 		k.event(pod, w, v1.EventTypeNormal, eventPulled, imagePresent(w.image))
 	}
-	return id, nil
+	return id, usable, nil
 }
 
 // pull fetches an image, unless the back-off of an earlier failure has not ended.
@@ -127,32 +147,67 @@ func imagePresent(image string) string {
 	return fmt.Sprintf("Container image %q already present on machine and can be accessed by the pod", image)
 }
 
-// fetch tries the credentials one after the other until a pull succeeds. Pods with the same image
-// and the same credentials share a download. took is the time of the successful pull.
-func (k *imageKeeper) fetch(ctx context.Context, pod *v1.Pod, image string) (id string, took time.Duration, err error) {
-	var auths []ImageAuth
-	if k.keyring != nil {
-		if auths, err = k.keyring(ctx, pod, image); err != nil && len(auths) == 0 {
-			return "", 0, fmt.Errorf("find credentials: %w", err)
-		}
+// credentials returns the credentials of a pod for an image.
+func (k *imageKeeper) credentials(ctx context.Context, pod *v1.Pod, image string) ([]ImageAuth, error) {
+	if k.keyring == nil {
+		return nil, nil
 	}
+	auths, err := k.keyring(ctx, pod, image)
+	if err != nil && len(auths) == 0 {
+		return nil, fmt.Errorf("find credentials: %w", err)
+	}
+	return auths, nil
+}
+
+// fetch pulls an image and records the pull. took is the time of the successful pull.
+func (k *imageKeeper) fetch(ctx context.Context, pod *v1.Pod, image string) (id string, took time.Duration, err error) {
+	auths, err := k.credentials(ctx, pod, image)
+	if err != nil {
+		return "", 0, err
+	}
+	if k.records == nil {
+		id, took, _, err = k.fetchWith(ctx, image, auths)
+		return id, took, err
+	}
+	before, _ := k.images.ImageID(ctx, image) // without an answer, the image counts as new
+	end, err := k.records.Begin(image, before)
+	if err != nil {
+		return "", 0, err
+	}
+	id, took, auth, err := k.fetchWith(ctx, image, auths)
+	known, _ := k.images.ImageID(ctx, image) // of some runtimes, another ID than that of the pull
+	failure := err
+	if ctx.Err() != nil {
+		failure = ctx.Err()
+	}
+	if ended := end(cmp.Or(known, id), auth, failure); err == nil {
+		err = ended
+	}
+	return id, took, err
+}
+
+// fetchWith tries the credentials one after the other until a pull succeeds, and returns those of the successful pull.
+// Pods with the same image and the same credentials share a download.
+func (k *imageKeeper) fetchWith(ctx context.Context, image string, auths []ImageAuth) (id string, took time.Duration, used *ImageAuth, err error) {
 	if len(auths) == 0 {
-		return k.flights.do(ctx, flight{image: image}, func(ctx context.Context) (string, error) {
+		id, took, err = k.flights.do(ctx, flight{image: image}, func(ctx context.Context) (string, error) {
 			return k.images.PullImage(ctx, image, nil)
 		})
+		return id, took, nil, err
 	}
 	var errs []error
 	for i := range auths {
 		auth := auths[i]
+		auth.Secret = "" // equal credentials of two Secrets share a download
 		id, took, err := k.flights.do(ctx, flight{image, auth}, func(ctx context.Context) (string, error) {
 			return k.images.PullImage(ctx, image, &auth)
 		})
 		if err == nil || ctx.Err() != nil {
-			return id, took, err
+			return id, took, &auths[i], err
 		}
 		errs = append(errs, auth.secrets().Error(err))
 	}
-	return "", 0, errors.Join(errs...)
+	return "", 0, nil, errors.Join(errs...)
 }
 
 // secrets returns the credentials that no error may show. Registries and runtimes repeat

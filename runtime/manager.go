@@ -44,6 +44,9 @@ type Options struct {
 	MaxConcurrentPulls int
 	// Keyring finds credentials for pulling images. Defaults to none.
 	Keyring Keyring
+	// PullRecords decides which pods may use an image that is on the node. Defaults to nil: every pod may
+	// use every image, as with the kubelet's policy NeverVerify.
+	PullRecords PullRecords
 	// Logger receives messages that are in no result. Defaults to none.
 	Logger *zap.Logger
 }
@@ -110,7 +113,7 @@ func New(opts Options) (*Manager, error) {
 	}
 	m.auditor, _ = opts.Runtime.(Auditor)
 	if images, ok := opts.Runtime.(Images); ok {
-		m.images = &imageKeeper{m: m, images: images, keyring: opts.Keyring, flights: newFlights(cmp.Or(opts.MaxConcurrentPulls, defaultConcurrentPulls)), backoff: newPullBackoff()}
+		m.images = &imageKeeper{m: m, images: images, keyring: opts.Keyring, records: opts.PullRecords, flights: newFlights(cmp.Or(opts.MaxConcurrentPulls, defaultConcurrentPulls)), backoff: newPullBackoff()}
 	}
 	starts := opts.MaxConcurrentStarts
 	if starts == 0 {

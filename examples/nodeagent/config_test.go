@@ -181,6 +181,8 @@ enableDebuggingHandlers: true
 enableProfilingHandler: true
 serializeImagePulls: false
 maxParallelImagePulls: 3
+imagePullCredentialsVerificationPolicy: NeverVerifyAllowlistedImages
+preloadedImagesVerificationAllowlist: [registry.example/team/*]
 enableSystemLogHandler: false
 nodeStatusUpdateFrequency: 20s
 nodeStatusReportFrequency: 10m

@@ -71,6 +71,7 @@ type flags struct {
 	imageWait time.Duration
 	pause     string
 	pulls     pullFlags
+	verify    verifyFlags
 	dns       dnsFlags
 	cri       criFlags
 	logFiles  logFlags
@@ -175,6 +176,7 @@ func parseFlags(args []string) (flags, error) {
 	set.BoolVar(&f.imageDry, "image-gc-dry-run", false, "only log the images that would be removed")
 	set.StringVar(&f.pause, "pod-infra-container-image", "", "the container runtime's sandbox image, which is never removed (default every image named pause)")
 	f.pulls.register(set)
+	f.verify.register(set)
 	f.archives.register(set)
 	f.images.register(set)
 	f.network.register(set)
@@ -224,7 +226,7 @@ func parseFlags(args []string) (flags, error) {
 	if err := f.cgroups.complete(&f, set); err != nil {
 		return f, err
 	}
-	if err := errors.Join(f.pulls.complete(set), f.archives.complete(f.endpoint, f.images.on), f.server.complete(&f, set), f.local.complete(&f), f.identity.complete(&f), f.status.complete(set), f.kinds.complete(), f.eviction.complete(&f, set), f.gates.complete(f.root), f.host.complete(&f.server)); err != nil {
+	if err := errors.Join(f.pulls.complete(set), f.verify.check(), f.archives.complete(f.endpoint, f.images.on), f.server.complete(&f, set), f.local.complete(&f), f.identity.complete(&f), f.status.complete(set), f.kinds.complete(), f.eviction.complete(&f, set), f.gates.complete(f.root), f.host.complete(&f.server)); err != nil {
 		return f, err
 	}
 	f.values = map[string]string{}

@@ -281,6 +281,9 @@ func newAgent(ctx context.Context, f flags, lock *node.RootLock, rt runtime.Runt
 	} else {
 		opts.ImageGC = storeGC(f, rt)
 	}
+	if err := f.verify.apply(f, &opts); err != nil {
+		return nil, err
+	}
 	if f.manifestURL != "" || f.kubeconfig != "" {
 		opts.Checkpoint = filepath.Join(f.root, "desired", "checkpoint")
 	}

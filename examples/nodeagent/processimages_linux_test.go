@@ -247,7 +247,7 @@ func TestImagesWithoutAnEngine(t *testing.T) {
 			"    env: [{name: FROM, value: pod}, {name: READ, value: /tools/words}, {name: WRITE, value: '/tools /'}]\n"+
 			"    volumeMounts: [{name: tools, mountPath: /tools, subPath: share}]\n")
 	pod("private", private, "  imagePullSecrets: [{name: pull}]\n", "")
-	pod("refused", private, "", "    imagePullPolicy: Always\n")
+	pod("refused", private, "", "")
 	pod("never", "registry.example/never:1", "", "    imagePullPolicy: Never\n")
 	flags := []string{"--images", "--image-archives", n.archives, "--objects-path", objects, "--image-gc-period=200ms",
 		keepImages, "--minimum-image-ttl-duration=0s", "--maximum-image-ttl-duration=500ms"}

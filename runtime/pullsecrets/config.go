@@ -31,6 +31,12 @@ type entry struct {
 	auth  runtime.ImageAuth
 }
 
+// equal reports whether auth has the same credentials, of any Secret.
+func (e *entry) equal(auth runtime.ImageAuth) bool {
+	auth.Secret = e.auth.Secret
+	return auth == e.auth
+}
+
 // document is docker's JSON object for a registry.
 type document struct {
 	Username      string `json:"username"`

@@ -82,7 +82,7 @@ func (k *Keyring) Find(ctx context.Context, pod *v1.Pod, image string) ([]runtim
 		entries = slices.DeleteFunc(entries, func(e entry) bool { return !e.place.Covers(where) })
 		sorted.Stable(entries, func(a, b entry) int { return registry.Compare(a.place, b.place) })
 		for _, e := range entries {
-			if !slices.Contains(auths, e.auth) {
+			if !slices.ContainsFunc(auths, e.equal) {
 				auths = append(auths, e.auth)
 			}
 		}
@@ -122,5 +122,9 @@ func (k *Keyring) ofSecret(ctx context.Context, namespace, name string) ([]entry
 	if err != nil {
 		return nil, err
 	}
-	return read(secret)
+	entries, err := read(secret)
+	for i := range entries {
+		entries[i].auth.Secret = fmt.Sprintf("%s/%s/%s", namespace, name, secret.UID)
+	}
+	return entries, err
 }

@@ -111,7 +111,7 @@ func TestWhichCredentialsAreFor(t *testing.T) {
 			s := secrets{"a": configJSON(fmt.Sprintf(`{%q: {"username": "u", "password": "p"}}`, tc.registry))}
 			auths := find(t, s, nil, podWith("a"), tc.image)
 			if tc.want {
-				assert.Equal(t, []runtime.ImageAuth{{Username: "u", Password: "p"}}, auths)
+				assert.Equal(t, []runtime.ImageAuth{{Username: "u", Password: "p", Secret: "shop/a/"}}, auths)
 			} else {
 				assert.Empty(t, auths)
 			}
@@ -144,7 +144,9 @@ func TestFormsOfCredentials(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			inside := fmt.Sprintf(`{"r.example": %s}`, tc.entry)
 			old := &v1.Secret{Type: v1.SecretTypeDockercfg, Data: map[string][]byte{v1.DockerConfigKey: []byte(inside)}}
+			tc.want.Secret = "shop/a/1"
 			for _, secret := range []*v1.Secret{configJSON(inside), old} {
+				secret.UID = "1"
 				assert.Equal(t, []runtime.ImageAuth{tc.want}, find(t, secrets{"a": secret}, nil, podWith("a"), "r.example/app:1"))
 			}
 		})

@@ -248,6 +248,7 @@ func (a *Agent) newManager() (*runtime.Manager, error) {
 		Hooks:               o.Hooks,
 		Backoff:             o.Backoff,
 		Keyring:             keyring,
+		PullRecords:         o.PullRecords,
 		MaxConcurrentStarts: o.MaxConcurrentStarts,
 		MaxConcurrentPulls:  o.MaxConcurrentPulls,
 		Logger:              o.Logger,

@@ -71,6 +71,8 @@ type Options struct {
 	// NodeKeyring finds further credentials of the node, such as those of credential plug-ins. They
 	// are tried last. Defaults to none.
 	NodeKeyring runtime.Keyring
+	// PullRecords is runtime.Options.PullRecords.
+	PullRecords runtime.PullRecords
 	// ImageGC enables image garbage collection. Defaults to nil: images are never deleted.
 	ImageGC *images.GC
 	// VolumePlugins adds kinds of volumes to emptyDir, hostPath, configMap, secret, downwardAPI,

@@ -36,6 +36,8 @@ type GC struct {
 	DryRun bool
 	// Interval is the time between two passes. Defaults to the default of package imagegc.
 	Interval time.Duration
+	// Collected is called after each pass. Defaults to nil.
+	Collected func(imagegc.Result)
 }
 
 // Options configure Images.
@@ -52,6 +54,7 @@ type Options struct {
 type Images struct {
 	host      *feature.Host
 	collector *imagegc.Collector // nil: no garbage collection
+	told      func(imagegc.Result)
 	// volumes maps the references of a pod's image volumes to image IDs. A resolved image is in use
 	// at once: before a container mounts the image, and even if the tag moves. The maps are never
 	// modified.
@@ -64,6 +67,7 @@ func New(h *feature.Host, o Options) (*Images, error) {
 	if o.GC == nil {
 		return m, nil
 	}
+	m.told = o.GC.Collected
 	h.HoldImages = func(ctx context.Context, references ...string) (func(), error) {
 		held, err := m.hold(ctx, references...)
 		return held.release, err
@@ -225,8 +229,11 @@ func ofVolumes(pod *v1.Pod) (references []string) {
 	return references
 }
 
-// collected logs the removed images of a pass, or the plan of a dry run.
+// collected logs the removed images of a pass, or the plan of a dry run, and tells of the pass.
 func (m *Images) collected(r imagegc.Result) {
+	if m.told != nil {
+		m.told(r)
+	}
 	if r.DryRun && len(r.Plan.Remove) > 0 {
 		m.host.Log.Info("images would be removed", zap.String("plan", r.Plan.String()))
 	}
