@@ -11,6 +11,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/keelson-dev/keelson/runtime"
 	"github.com/keelson-dev/keelson/runtime/fake"
 	"github.com/keelson-dev/keelson/runtime/podstatus"
 	"github.com/keelson-dev/keelson/statusmanager"
@@ -219,11 +220,19 @@ func (c *checker) exits() {
 		if c.agentBetween(before.exited, i.began()) && c.removedForRestart(before, i.began()) {
 			continue // the agent that restarted all containers was gone before its status
 		}
-		if c.lifeOf(i.uid, before.started) != c.lifeOf(i.uid, i.began()) || !c.published(i) || c.unheeded(before) {
+		if c.lifeOf(i.uid, before.started) != c.lifeOf(i.uid, i.began()) || !c.published(i) || c.unheeded(before) || c.failedBetween(before, i) {
 			continue
 		}
 		c.violate(before.exited, "the end of %s (%s, %s) was never published, and %s was started after it", before.id, key, before.detail, i.id)
 	}
+}
+
+// failedBetween reports whether another start of the container failed between two instances, so that its end took
+// the place of the earlier instance's end.
+func (c *checker) failedBetween(before, next *instance) bool {
+	return slices.ContainsFunc(c.h.Calls, func(e fake.Entry) bool {
+		return e.Op == fake.OpExited && e.UID == next.uid && e.Container == next.name && strings.Contains(e.Detail, runtime.ReasonStartError) && e.At >= before.exited && e.At <= next.began()
+	})
 }
 
 // published reports whether the instance was published in a state that shows the exit of its

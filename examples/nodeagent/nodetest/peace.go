@@ -281,9 +281,14 @@ func afterStart(c *v1.Container) time.Duration {
 	return time.Duration(c.Lifecycle.PostStart.Sleep.Seconds) * time.Second
 }
 
+// unwellAt returns the time at which the liveness or startup probe of an instance has failed, or forever.
+func (p *peace) unwellAt(c *v1.Container, r *run) time.Duration {
+	return min(p.failedAt(r.id, livenessProbe, c.LivenessProbe), p.failedAt(r.id, startupProbe, c.StartupProbe))
+}
+
 // killedByProbe reports whether an instance was stopped because of its liveness or startup probe.
 func (p *peace) killedByProbe(c *v1.Container, r *run) bool {
-	return len(r.stops) > 0 && min(p.failedAt(r.id, livenessProbe, c.LivenessProbe), p.failedAt(r.id, startupProbe, c.StartupProbe)) < forever
+	return len(r.stops) > 0 && p.unwellAt(c, r) < forever
 }
 
 // completedByProbe reports whether a container with restart policy OnFailure has exited with 0 after
@@ -367,6 +372,9 @@ func (p *peace) restartsInLife(uid types.UID, life int) {
 				continue
 			}
 			late = longer(p.lacks(c), due, late+hooksTime(pod)) + soon // an outage may begin during a hook
+			if p.unwellAt(c, r) <= r.exited {
+				late += p.hookAlone(r) // which began with the failure of the probe
+			}
 			if p.goesOn[tenant{uid, life}] || p.takenOver(uid, life) {
 				late += 5 * time.Minute // the back-off of the earlier life applies
 			}

@@ -97,7 +97,7 @@ func (p *peace) changing(pod *v1.Pod) bool {
 		if known && r.started < forever && hookFailed(ref.Container(pod)) && r.started+hookTime(ref.Container(pod))+soon > p.h.Taken {
 			return true // its start has failed, and its preStop hook is in progress, even if it has ended by itself
 		}
-		stops := len(r.stops) > 0 || known && min(p.failedAt(r.id, livenessProbe, ref.Container(pod).LivenessProbe), p.failedAt(r.id, startupProbe, ref.Container(pod).StartupProbe)) < forever
+		stops := len(r.stops) > 0 || known && p.unwellAt(ref.Container(pod), r) < forever
 		return r.pod == pod.Name && running && (r.uid != pod.UID || r.life != n || !known || r.image != ref.Container(pod).Image || stops)
 	}) || p.h.Taken-p.over(pod.UID, n, 0) >= 0 && p.h.Taken-p.over(pod.UID, n, 0) < soon || p.ending(pod, n)
 }

@@ -144,7 +144,7 @@ func (p *peace) stopped(r *run) {
 		return
 	}
 	c := ref.Container(pod)
-	unwell := min(p.failedAt(r.id, livenessProbe, c.LivenessProbe), p.failedAt(r.id, startupProbe, c.StartupProbe))
+	unwell := p.unwellAt(c, r)
 	if unwell < forever && !p.sidecarFell(r.uid, r.life, pod, unwell+soon) && !p.unmounted(pod, unwell) { // what waits for a sidecar is kept meanwhile
 		p.stoppedAt(r, max(unwell, r.started+afterStart(c)), hookTime(c))
 	}
@@ -153,7 +153,10 @@ func (p *peace) stopped(r *run) {
 		p.stoppedAt(r, r.started, hookTime(c))
 	}
 	for _, stop := range r.stops {
-		edited := p.imageAt(r.uid, r.name, max(s.from, min(stop.at, s.to-1))) != r.image || len(c.ResizePolicy) > 0 && p.resizedSince(r, stop.at, c.ResizePolicy[0].ResourceName)
+		editedAt := func(at time.Duration) bool {
+			return p.imageAt(r.uid, r.name, max(s.from, min(at, s.to-1))) != r.image || len(c.ResizePolicy) > 0 && p.resizedSince(r, at, c.ResizePolicy[0].ResourceName)
+		}
+		edited := editedAt(stop.at)
 		if stop.at < s.to && stop.at < over && stop.at < unwell && !failed && !edited {
 			p.violate(stop.at, "%s (%s/%s) is stopped without a cause", r.id, r.uid, r.name)
 			continue
@@ -169,11 +172,14 @@ func (p *peace) stopped(r *run) {
 			continue // a restart of all containers does not wait
 		}
 		adopted := failed && p.agentBetween(r.started, stop.at) // the next agent does not know that the hook has failed
-		if unwell <= stop.at && s.to >= stop.at && over >= stop.at && !edited && (!failed || adopted) {
+		if unwell <= stop.at && s.to >= stop.at && over >= stop.at && !editedAt(stop.at-hookTime(c)) && (!failed || adopted) {
 			if own := p.probeGrace(c, r); own != nil {
 				wanted := max(time.Duration(*own)*time.Second, time.Second)
 				if (min(s.to, over) == stop.at || adopted && !p.agentBetween(r.started+1, stop.at)) && stop.grace == want {
 					continue // the pod ends, or the agent began, at that moment: both causes are possible
+				}
+				if edited { // during the preStop hook
+					wanted = max(wanted, want)
 				}
 				want = wanted
 			}
