@@ -110,16 +110,11 @@ func Open(o Options) (*Records, error) {
 
 // MayUse implements runtime.PullRecords.
 func (r *Records) MayUse(image, id string, credentials func() []runtime.ImageAuth) (bool, error) {
-	rec, found, err := r.record(id)
-	if err != nil {
-		return false, err
-	}
-	repository := repositoryOf(image)
-	if !found {
-		return r.preloaded(image, id)
-	}
-	p := rec.Repositories[repository]
+	rec, preloaded, err := r.look(image, id)
+	p := rec.Repositories[repositoryOf(image)]
 	switch {
+	case err != nil || preloaded:
+		return preloaded, err
 	case p == nil:
 		return false, nil
 	case p.Everybody:
@@ -128,6 +123,19 @@ func (r *Records) MayUse(image, id string, credentials func() []runtime.ImageAut
 	return slices.ContainsFunc(credentials(), func(a runtime.ImageAuth) bool {
 		return a.Secret != "" && slices.Contains(p.Secrets, a.Secret) || slices.Contains(p.Hashes, rec.hash(a))
 	}), nil
+}
+
+// look returns the record of an image, or whether the image has none and is for all pods. No pull ends meanwhile: its
+// note goes when its record is there.
+func (r *Records) look(image, id string) (record, bool, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	rec, found, err := r.record(id)
+	if found || err != nil {
+		return rec, false, err
+	}
+	preloaded, err := r.preloaded(image, id)
+	return rec, preloaded, err
 }
 
 // preloaded reports whether an image without a record is for all pods.

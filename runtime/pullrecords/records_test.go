@@ -11,6 +11,8 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -165,6 +167,31 @@ func TestConcurrentPulls(t *testing.T) {
 	require.NoError(t, first("id", &own, nil))
 	assert.False(t, mayUse(t, r, app, "id"))
 	assert.True(t, mayUse(t, r, app, "id", own))
+}
+
+// Nobody finds neither the note nor the record of a pull that ends. 32 goroutines look, so that some of them are
+// interrupted between both.
+func TestLooksDuringPulls(t *testing.T) {
+	r := open(t, pullrecords.Options{})
+	for i := range 100 {
+		id := fmt.Sprint("id", i)
+		end, err := r.Begin(app, "")
+		require.NoError(t, err)
+		var found, ended atomic.Bool
+		var lookers sync.WaitGroup
+		for range 32 {
+			lookers.Go(func() {
+				for !ended.Load() {
+					may, err := r.MayUse(app, id, func() []runtime.ImageAuth { return nil })
+					found.Store(found.Load() || may || err != nil)
+				}
+			})
+		}
+		require.NoError(t, end(id, &own, nil))
+		ended.Store(true)
+		lookers.Wait()
+		require.False(t, found.Load(), "pull %d", i)
+	}
 }
 
 func TestPrune(t *testing.T) {
