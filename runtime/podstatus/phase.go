@@ -14,7 +14,8 @@ import (
 
 // tally counts the containers of a pod by their effect on the phase.
 type tally struct {
-	initPending, initOver     int // not complete; failed and not restarted
+	initPending, initOver     int // never complete; failed and not restarted
+	initLeft                  int // not complete now, although an earlier instance may have been
 	sidecarPending            int // running, not started
 	running, waiting          int
 	stopped, succeeded, final int // final: stopped and not restarted
@@ -62,8 +63,8 @@ func (g *generator) sumUp(n tally) v1.PodPhase {
 		return v1.PodPending
 	case g.Stage == StageTerminated && !podfacts.IsStatic(g.Pod) && n.stopped == n.succeeded:
 		return v1.PodSucceeded
-	case g.starting:
-		// The sandbox is gone, and init runs first (#126650, #127793).
+	case g.starting && n.initLeft > 0:
+		// The sandbox is gone, or all containers restart, and init runs first (#126650, #127793).
 		return v1.PodPending
 	default: // a container restarts, else the pod would be over
 		return v1.PodRunning
@@ -80,6 +81,9 @@ func (g *generator) tally(status *v1.PodStatus) tally {
 			n.sidecar(s)
 		} else {
 			g.countInit(&n, c, s)
+		}
+		if !g.initComplete(i, c, s) {
+			n.initLeft++
 		}
 	}
 	for i := range g.Pod.Spec.Containers {

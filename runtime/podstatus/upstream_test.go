@@ -40,6 +40,25 @@ func TestUpstream127793PendingAgainWithOldRecords(t *testing.T) {
 	})
 }
 
+// When init is complete again, a pod whose container waits for its image, or in back-off, is Running: it has run before.
+func TestRunningAgainWhileAContainerWaits(t *testing.T) {
+	pod := podOf(t, always, "init i", "main a")
+	previous := Generate(Input{Pod: pod, Observed: seen(t, "sandbox s", "a running", "i exited 0"), Now: noon})
+	for _, step := range []struct {
+		phase v1.PodPhase
+		lines []string
+	}{
+		{pending, []string{"sandbox t", "sandbox s dead", "a exited 255 @s"}},
+		{pending, []string{"sandbox t", "sandbox s dead", "i running =1", "a exited 255 @s"}},
+		{running, []string{"sandbox t", "sandbox s dead", "i exited 0 =1", "a exited 255 @s"}},
+		{running, []string{"sandbox t", "i exited 0 =1"}}, // without a record of a
+	} {
+		previous = Generate(Input{Pod: pod, Observed: seen(t, step.lines...), Previous: &previous, Now: noon})
+		assert.Equal(t, step.phase, previous.Phase, "%v", step.lines)
+		assert.Equal(t, step.phase == running, isTrue(previous.Conditions, v1.PodInitialized), "%v", step.lines)
+	}
+}
+
 // reboot generates the statuses in the order of their names. The pod is Running
 // and initialized in the first and last only.
 func reboot(t *testing.T, pod *v1.Pod, steps map[string][]string) {
