@@ -11,8 +11,9 @@ import (
 
 // deadlineOf returns the time at which a life exceeds its deadline. For an agent that finds a
 // static pod, the pod began with its oldest sandbox, which may belong to an earlier life, or at the
-// first sight of a pod that waits for a supply or for a namesake. In these cases the published time is
-// accepted. Without a sandbox the next agent starts the pod again, with its whole deadline.
+// first sight of a pod that waits for a supply or for a namesake. A pod that waits for a supply may have
+// waited for the end of preempted pods before. In these cases the published time is accepted. Without a
+// sandbox the next agent starts the pod again, with its whole deadline.
 func (p *peace) deadlineOf(uid types.UID, life int) time.Duration {
 	pod := p.lastManifest(uid, life)
 	if pod.Spec.ActiveDeadlineSeconds == nil {
@@ -20,7 +21,7 @@ func (p *peace) deadlineOf(uid types.UID, life int) time.Duration {
 	}
 	until := p.wanted[uid][life].to
 	life = p.firstOf(uid, life)
-	if s := p.wanted[uid][life]; s.static && (life > 0 && p.agentBetween(s.from, min(s.to, p.h.Taken)) || p.lacked(pod, s.from) && p.agentBetween(s.from+1, min(s.to, p.h.Taken)) || p.awaitsStranger(uid, life)) {
+	if s := p.wanted[uid][life]; s.static && (life > 0 && p.agentBetween(s.from, min(s.to, p.h.Taken)) || p.lacked(pod, s.from) && (p.agentBetween(s.from+1, min(s.to, p.h.Taken)) || p.preemptsAfter(s.from)) || p.awaitsStranger(uid, life)) {
 		at := forever
 		for _, told := range p.h.Statuses {
 			switch {
@@ -34,6 +35,11 @@ func (p *peace) deadlineOf(uid types.UID, life int) time.Duration {
 		return at
 	}
 	return p.startOf(uid, life).Truncate(time.Second) + time.Duration(*pod.Spec.ActiveDeadlineSeconds)*time.Second
+}
+
+// preemptsAfter reports whether a pod was preempted after some time.
+func (p *peace) preemptsAfter(at time.Duration) bool {
+	return slices.ContainsFunc(p.h.Statuses, func(s Published) bool { return s.At > at && s.Status.Reason == reasonPreempted })
 }
 
 // firstOf returns the life before all restarts of all containers in place.
