@@ -290,6 +290,10 @@ func TestImagesWithoutAnEngine(t *testing.T) {
 		images, err := filepath.Glob(filepath.Join(n.root, "imagestore/images/*"))
 		return err == nil && len(images) == 2
 	})
+	n.eventually("their records of pulls, too", func() bool {
+		records, err := filepath.Glob(filepath.Join(n.root, "pulls/pulled/*"))
+		return err == nil && len(records) == 2
+	})
 	assert.Equal(t, status.ContainerID, mainOf(n.waitPhase("plain-n", v1.PodRunning)).ContainerID)
 	n.interrupt()
 	assert.Contains(t, n.text("plain-n"), "waits\nstopped\n", "SIGTERM reaches process 1")

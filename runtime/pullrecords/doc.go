@@ -24,6 +24,12 @@
 // because the runtime may have completed the pull: until a pull of the name succeeds, an image without a record that
 // came under this name is not for all pods.
 //
+// # Limits
+//
+// A note has the name of the pull. While the pull is in progress, and after an interrupted pull, the image may be on the
+// node without a record. A pod can use it then under another name, such as its digest, as with the kubelet. The policy
+// AlwaysVerify has no such gap.
+//
 // # Differences from the kubelet (1.36)
 //
 //   - A record stays as long as its image. The kubelet deletes records of images that a collection did not look at; an

@@ -65,7 +65,7 @@ type record struct {
 	Repositories map[string]*pullers
 }
 
-// pullers are those who may use an image under the name of a repository.
+// pullers are the Secrets and credentials with which a pod may use an image under the name of a repository.
 type pullers struct {
 	Everybody bool     `json:",omitempty"`
 	Secrets   []string `json:",omitempty"`
@@ -93,6 +93,9 @@ func (o Options) Check() error {
 func Open(o Options) (*Records, error) {
 	if err := o.Check(); err != nil {
 		return nil, fmt.Errorf("pullrecords: %w", err)
+	}
+	if o.Dir == "" {
+		return nil, errors.New("pullrecords: Options.Dir is required")
 	}
 	r := &Records{policy: cmp.Or(o.Policy, NeverVerifyPreloadedImages), allowed: o.Allowlist, pulls: make(map[string]*pull)}
 	for _, folder := range []string{pulled, pulling} {

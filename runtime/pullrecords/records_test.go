@@ -123,7 +123,8 @@ func TestOptions(t *testing.T) {
 		`allow list: "a.example/b:1": want a repository such as`:              {Policy: pullrecords.NeverVerifyAllowlistedImages, Allowlist: []string{"a.example/b:1"}},
 		`allow list: "a.example/*/b": want a repository such as`:              {Policy: pullrecords.NeverVerifyAllowlistedImages, Allowlist: []string{"a.example/*/b"}},
 		`allow list: "app": want a repository such as registry.example/team/`: {Policy: pullrecords.NeverVerifyAllowlistedImages, Allowlist: []string{"app"}},
-		"mkdir": {Dir: "/proc/none"},
+		"mkdir":                   {Dir: "/proc/none"},
+		"Options.Dir is required": {},
 	} {
 		_, err := pullrecords.Open(o)
 		require.ErrorContains(t, err, "pullrecords: ")
@@ -169,7 +170,7 @@ func TestConcurrentPulls(t *testing.T) {
 	assert.True(t, mayUse(t, r, app, "id", own))
 }
 
-// Nobody finds neither the note nor the record of a pull that ends. 32 goroutines look, so that some of them are
+// Each look finds the note or the record of a pull that ends. 32 goroutines look, so that some of them are
 // interrupted between both.
 func TestLooksDuringPulls(t *testing.T) {
 	r := open(t, pullrecords.Options{})
