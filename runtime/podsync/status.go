@@ -93,8 +93,9 @@ func (p *Pods) generate(r *record, pod *v1.Pod, observed *runtime.PodStatus, sta
 			h.Input(pod, &in)
 		}
 	}
-	// A resize may have been granted by an earlier agent.
-	in.Resizing.UnderWay = in.Resizing.UnderWay || now.Resizing || stage == podstatus.StageSync && p.opts.Manager.Resizes(pod, observed)
+	// A resize may have been granted by an earlier agent. A container that the sync replaces is shown as it was.
+	resizes := p.opts.Manager.Resizes(pod, observed) || len(now.Restarting) > 0 && podfacts.IsTrue(previous.Conditions, v1.PodResizeInProgress)
+	in.Resizing.UnderWay = in.Resizing.UnderWay || now.Resizing || stage == podstatus.StageSync && resizes
 	p.applyDeadline(&in)
 	status := podstatus.Generate(in)
 	if has := podfacts.HasProbes(&pod.Spec); probes != nil && stage == podstatus.StageSync && (has || r.probed) {
