@@ -3,9 +3,12 @@
 package nodetest
 
 import (
+	"sync"
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/keelson-dev/keelson/runtime/fake"
 )
 
 // callsOfLife is how many more calls may be made for each manifest that a source gives a pod in that second.
@@ -38,5 +41,27 @@ func (c *checker) rates() {
 			told[e.UID] = true
 			c.violate(e.At, "more than %d calls to the runtime for %s in a second, %s the last", most, e.UID, e.Op)
 		}
+	}
+}
+
+// hurried is the number of calls to the runtime in a second after which each call takes a second. Without that, time would
+// stand still in an agent that calls without pauses, and rates would never judge it.
+const hurried = 5000
+
+// slowed returns latency until an agent hurries. The function returned is for one node.
+func slowed(latency func(fake.Call) time.Duration) func(fake.Call) time.Duration {
+	var mu sync.Mutex
+	var second time.Time
+	var calls int
+	return func(c fake.Call) time.Duration {
+		mu.Lock()
+		defer mu.Unlock()
+		if now := time.Now().Truncate(time.Second); now != second && calls <= hurried {
+			second, calls = now, 0
+		}
+		if calls++; calls > hurried {
+			return time.Second
+		}
+		return latency(c)
 	}
 }

@@ -124,7 +124,7 @@ func (p *player) begin(s setup) error {
 	}
 	p.latest, p.conditions = make(map[string]*v1.Pod), make(map[types.UID]v1.PodCondition)
 	p.tampered = make(map[types.UID]time.Time)
-	world, err := fake.NewWorld(fake.WorldOptions{Latency: s.latencyOf, WriteLogs: true, Echo: s.echo})
+	world, err := fake.NewWorld(fake.WorldOptions{Latency: slowed(s.latencyOf), WriteLogs: true, Echo: s.echo})
 	if err != nil {
 		return err
 	}
