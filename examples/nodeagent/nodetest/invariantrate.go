@@ -44,22 +44,26 @@ func (c *checker) rates() {
 	}
 }
 
-// hurried is the number of calls to the runtime in a second after which each call takes a second. Without that, time would
-// stand still in an agent that calls without pauses, and rates would never judge it.
-const hurried = 5000
+// hurried is the number of calls to the runtime for a pod in a second after which each call takes a second. Without that,
+// time would stand still in an agent that calls without pauses, and rates would never judge it.
+const hurried = 5 * mostCalls
 
 // slowed returns latency until an agent hurries. The function returned is for one node.
 func slowed(latency func(fake.Call) time.Duration) func(fake.Call) time.Duration {
 	var mu sync.Mutex
 	var second time.Time
-	var calls int
+	var calls map[types.UID]int
+	hasty := false
 	return func(c fake.Call) time.Duration {
 		mu.Lock()
 		defer mu.Unlock()
-		if now := time.Now().Truncate(time.Second); now != second && calls <= hurried {
-			second, calls = now, 0
+		if now := time.Now().Truncate(time.Second); now != second {
+			second, calls = now, make(map[types.UID]int)
 		}
-		if calls++; calls > hurried {
+		if calls[c.UID]++; c.UID != "" && calls[c.UID] > hurried {
+			hasty = true
+		}
+		if hasty {
 			return time.Second
 		}
 		return latency(c)
