@@ -44,6 +44,7 @@ const (
 	OpLostRecords Op = "lost-records" // World.LoseRecords
 	OpLostIP      Op = "lost-ip"      // World.SandboxLosesIP
 	OpReplaced    Op = "replaced"     // World.Replace
+	OpRetuned     Op = "retuned"      // World.Retune
 	OpRebooted    Op = "rebooted"     // World.Reboot
 )
 

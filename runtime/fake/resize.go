@@ -3,11 +3,14 @@
 package fake
 
 import (
+	"cmp"
 	"context"
 	"fmt"
+	"maps"
 
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/keelson-dev/keelson/runtime"
 )
@@ -35,6 +38,25 @@ func (r *Runtime) UpdateResources(ctx context.Context, id runtime.ContainerID, w
 		c.resources = want.DeepCopy()
 		return nil
 	})
+}
+
+// Retune gives the newest running instance of a container the cpu and memory in to, like an administrator who writes to its
+// cgroup. Resources that are not in to stay. No event tells the agent. The error is ErrNotFound if no instance runs.
+func (w *World) Retune(uid types.UID, name string, to v1.ResourceRequirements) error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	c, err := w.running(uid, name)
+	if err != nil {
+		return err
+	}
+	given := v1.ResourceRequirements{Requests: v1.ResourceList{}, Limits: v1.ResourceList{}}
+	for _, r := range []*v1.ResourceRequirements{cmp.Or(c.resources, &c.spec.Container.Resources), &to} {
+		maps.Copy(given.Requests, r.Requests)
+		maps.Copy(given.Limits, r.Limits)
+	}
+	c.resources = &given
+	w.event(c.call(OpRetuned), c.id, describe(&to))
+	return nil
 }
 
 // MemoryUsage implements runtime.MemoryMeter with Script.Memory.

@@ -41,7 +41,7 @@ type step struct {
 
 func abilities() []ability {
 	return []ability{
-		{feature: FeatureResizes, steps: []step{{6, (*generator).resize}}, peaceful: []step{{2, (*generator).resize}}},
+		{feature: FeatureResizes, steps: []step{{6, (*generator).resize}, {3, (*generator).retune}}, peaceful: []step{{4, (*generator).resize}, {1, (*generator).retune}}},
 		{feature: FeatureDeadlines, fields: (*generator).deadline},
 		probing(), placing(), ruling(), environment(), mounting(), sharing(), hooking(), bursting(), debugging(), tampering(),
 		{
@@ -136,6 +136,23 @@ func (g *generator) resize() {
 		if g.peaceful && g.chance(40) && strings.Contains(g.shapes[name].fields, " memory=") {
 			what = "memory"
 		}
+		if !g.peaceful && g.chance(20) {
+			g.say(fmt.Sprintf("fault f%d op=UpdateResources nth=1 %s", len(g.script.Lines), pick(g, "err", "lost", "hang")))
+		}
 		g.try(fmt.Sprintf("resize %s %s=%d", name, what, amount))
 	}
+}
+
+// retune adds a step in which somebody changes the resources of a container while no agent runs. The next agent gives the
+// container its resources again, if that needs no restart. Containers of static pods stay as they are. On a node with limits,
+// the next agent would also decide anew about rejected pods.
+func (g *generator) retune() {
+	name, s := g.anyPod()
+	if s.static || g.limited || strings.Contains(s.fields, " resizing=") {
+		return
+	}
+	c := s.containers[g.rand.IntN(len(s.containers))]
+	g.say("agent stop")
+	g.try(fmt.Sprintf("retune %s/%s cpu=%d burst=%d", name, c, pick(g, 300, 700), pick(g, 1, 3)))
+	g.say("agent start")
 }

@@ -167,6 +167,17 @@ func containerVerbs() []verb {
 		{"sick", "POD/CONTAINER", "its probes fail, whatever its behaviour says", on(func(p *player, pod, c string) error { return p.feels(pod, c, true) })},
 		{"well", "POD/CONTAINER", "its probes are as its behaviour says", on(func(p *player, pod, c string) error { return p.feels(pod, c, false) })},
 		{"replace", "POD/CONTAINER", "somebody else restarts it behind the agent's back", on((*player).replace)},
+		{"retune", "POD/CONTAINER [cpu=MILLICORES] [memory=MIB] [burst=N]", "somebody else changes its resources behind the agent's back", func(a *args) action {
+			pod, container := a.container()
+			var to v1.Container
+			burst := a.number("burst", 1)
+			for _, n := range needs[:2] {
+				if amount := a.number(n.word, 0); amount > 0 {
+					n.of(&to, amount, burst)
+				}
+			}
+			return func(p *player) error { return p.node.World.Retune(p.uid(pod), container, to.Resources) }
+		}},
 		{"lose-track", "POD/CONTAINER", "the runtime does not know any more whether it runs", on(func(p *player, pod, c string) error { return p.node.World.LoseTrack(p.uid(pod), c) })},
 		{"lose-records", "POD/CONTAINER", "somebody removes all its instances behind the agent's back", on(func(p *player, pod, c string) error { return p.node.World.LoseRecords(p.uid(pod), c) })},
 		{"lose-address", "POD", "its sandbox has no address any more", func(a *args) action {

@@ -60,6 +60,7 @@ func Check(h History) error {
 	c.stops()
 	c.finals()
 	c.server()
+	c.forms()
 	for _, a := range abilities() {
 		if a.check != nil {
 			a.check(c)

@@ -6,11 +6,13 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/keelson-dev/keelson/internal/podfacts"
 	"github.com/keelson-dev/keelson/runtime"
 )
 
@@ -113,4 +115,23 @@ func canRestartAll(c *v1.Container) bool {
 	return slices.ContainsFunc(c.RestartPolicyRules, func(r v1.ContainerRestartRule) bool {
 		return r.Action == v1.ContainerRestartRuleActionRestartAllContainers
 	})
+}
+
+// endsShown checks that a status shows no instance as running that has ended before. A container that is restarted within a
+// second counts as running meanwhile.
+func (p *peace) endsShown() {
+	ended := make(map[string]*run)
+	for _, r := range p.runs {
+		if r.exited < forever {
+			ended[r.id] = r
+		}
+	}
+	for _, s := range p.h.Statuses {
+		for c := range podfacts.AllStatuses(&s.Status) {
+			_, id, _ := strings.Cut(c.ContainerID, "://")
+			if r := ended[id]; r != nil && c.State.Running != nil && r.exited+soon < s.At {
+				p.violate(s.At, "%s (%s/%s) is published as running, and has ended at %.3fs", id, r.uid, r.name, r.exited.Seconds())
+			}
+		}
+	}
 }
