@@ -60,7 +60,6 @@ func Check(h History) error {
 	c.stops()
 	c.finals()
 	c.server()
-	c.forms()
 	for _, a := range abilities() {
 		if a.check != nil {
 			a.check(c)

@@ -13,30 +13,31 @@ import (
 	"github.com/keelson-dev/keelson/internal/podfacts"
 )
 
-// forms checks each published status by itself: whatever happens on a node, the parts of a status agree with each other and
-// with the pod's spec.
-func (c *checker) forms() {
+// checkForms checks each published status by itself: whatever happens on a node, the parts of a status agree with each other
+// and with the pod's spec.
+func checkForms(h History) error {
 	versions := make(map[types.UID][]*v1.Pod)
-	for _, t := range c.h.Told {
+	for _, t := range h.Told {
 		for _, pod := range t.Pods {
 			versions[pod.UID] = append(versions[pod.UID], pod)
 		}
 	}
-	for _, s := range c.h.Statuses {
+	var errs []error
+	for _, s := range h.Statuses {
 		if s.Status.Phase == v1.PodFailed && s.Status.InitContainerStatuses == nil && s.Status.ContainerStatuses == nil {
 			continue // the pod was never admitted
 		}
-		// A status may be of an earlier manifest than the source's latest.
 		var err error
-		for _, pod := range append([]*v1.Pod{s.Pod}, versions[s.Pod.UID]...) {
+		for _, pod := range append([]*v1.Pod{s.Pod}, versions[s.Pod.UID]...) { // a status may be of an earlier manifest than the latest
 			if err = formOf(pod, &s.Status); err == nil {
 				break
 			}
 		}
 		if err != nil {
-			c.violate(s.At, "status of %s (%s): %v", s.Pod.Name, s.Pod.UID, err)
+			errs = append(errs, fmt.Errorf("%.3fs: status of %s (%s): %w", s.At.Seconds(), s.Pod.Name, s.Pod.UID, err))
 		}
 	}
+	return errors.Join(errs[:min(len(errs), mostTold)]...)
 }
 
 func formOf(pod *v1.Pod, status *v1.PodStatus) error {

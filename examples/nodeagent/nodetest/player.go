@@ -110,7 +110,7 @@ func (p *player) finish() error {
 	history := p.node.History()
 	p.clear("")
 	p.node.close()
-	errs := []error{errors.Join(p.errs...), Check(history)}
+	errs := []error{errors.Join(p.errs...), Check(history), checkForms(history)}
 	if p.peaceful {
 		errs = append(errs, checkPeace(history, p.limits))
 	}
