@@ -7,6 +7,8 @@ import (
 	"errors"
 	"sync"
 	"time"
+
+	"k8s.io/apimachinery/pkg/util/cache"
 )
 
 // Limits of the questions to a reviewer.
@@ -19,6 +21,9 @@ const (
 // errReviewTimeout is the cause of the end of a review's context.
 var errReviewTimeout = errors.New("the API server gave no answer within 30 s")
 
+// digest identifies a question by a hash, so that no token and no large question is kept.
+type digest [32]byte
+
 // answer is the answer of a reviewer.
 type answer struct {
 	user User // of a token that is accepted
@@ -30,12 +35,12 @@ type answer struct {
 // answers to valid credentials.
 type answers struct {
 	keepYes, keepNo time.Duration
+	yes, no         *cache.LRUExpireCache
 	slots           chan struct{}
 
 	mu struct {
 		sync.Mutex
-		yes, no *cache[answer]
-		open    map[digest]*review
+		open map[digest]*review
 	}
 }
 
@@ -50,7 +55,7 @@ type review struct {
 
 func newAnswers(keepYes, keepNo time.Duration) *answers {
 	a := &answers{keepYes: keepYes, keepNo: keepNo, slots: make(chan struct{}, maxReviews)}
-	a.mu.yes, a.mu.no = newCache[answer](maxAnswers), newCache[answer](maxAnswers)
+	a.yes, a.no = cache.NewLRUExpireCache(maxAnswers), cache.NewLRUExpireCache(maxAnswers)
 	a.mu.open = map[digest]*review{}
 	return a
 }
@@ -59,7 +64,7 @@ func newAnswers(keepYes, keepNo time.Duration) *answers {
 // for the answer have left. Errors are not remembered.
 func (a *answers) ask(ctx context.Context, key digest, do func(context.Context) (answer, error)) (answer, error) {
 	a.mu.Lock()
-	if known, ok := a.knownLocked(key); ok {
+	if known, ok := a.known(key); ok {
 		a.mu.Unlock()
 		return known, nil
 	}
@@ -78,12 +83,13 @@ func (a *answers) ask(ctx context.Context, key digest, do func(context.Context) 
 	}
 }
 
-func (a *answers) knownLocked(key digest) (answer, bool) {
-	now := time.Now()
-	if known, ok := a.mu.yes.get(key, now); ok {
-		return known, true
+func (a *answers) known(key digest) (answer, bool) {
+	known, ok := a.yes.Get(key)
+	if !ok {
+		known, ok = a.no.Get(key)
 	}
-	return a.mu.no.get(key, now)
+	said, _ := known.(answer)
+	return said, ok
 }
 
 // beginLocked starts a goroutine that ends when the question is answered or abandoned.
@@ -97,7 +103,7 @@ func (a *answers) beginLocked(ctx context.Context, key digest, do func(context.C
 		a.mu.Lock()
 		defer a.mu.Unlock()
 		if err == nil {
-			a.rememberLocked(key, said)
+			a.remember(key, said)
 		}
 		r.answer, r.err = said, err
 		close(r.done)
@@ -121,12 +127,13 @@ func (a *answers) inTurn(ctx context.Context, do func(context.Context) (answer, 
 	return said, err
 }
 
-func (a *answers) rememberLocked(key digest, said answer) {
+// remember keeps an answer. A cache has the answer also in the last instant of its time, hence the -1.
+func (a *answers) remember(key digest, said answer) {
 	if said.yes {
-		a.mu.yes.put(key, said, time.Now().Add(a.keepYes))
+		a.yes.Add(key, said, a.keepYes-1)
 		return
 	}
-	a.mu.no.put(key, said, time.Now().Add(a.keepNo))
+	a.no.Add(key, said, a.keepNo-1)
 }
 
 // leave abandons the review if no other caller waits for it.

@@ -6,9 +6,7 @@ import (
 	"context"
 	"encoding/base64"
 	"errors"
-	"math/rand/v2"
 	"net/http"
-	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -18,56 +16,6 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 )
-
-// slowCache is a second implementation of cache: a list that is searched from the front.
-type slowCache struct {
-	limit   int
-	entries []entry[int] // the most recently used first
-}
-
-func (c *slowCache) get(key digest, now time.Time) (int, bool) {
-	i := slices.IndexFunc(c.entries, func(e entry[int]) bool { return e.key == key })
-	if i < 0 {
-		return 0, false
-	}
-	e := c.entries[i]
-	c.entries = slices.Delete(c.entries, i, i+1)
-	if !e.until.After(now) {
-		return 0, false
-	}
-	c.entries = slices.Insert(c.entries, 0, e)
-	return e.value, true
-}
-
-func (c *slowCache) put(key digest, value int, until time.Time) {
-	c.entries = slices.DeleteFunc(c.entries, func(e entry[int]) bool { return e.key == key })
-	c.entries = slices.Insert(c.entries, 0, entry[int]{key, value, until})
-	c.entries = c.entries[:min(len(c.entries), c.limit)]
-}
-
-func TestCacheIsTheSimpleOne(t *testing.T) {
-	for seed := range uint64(50) {
-		random := rand.New(rand.NewPCG(seed, 0))
-		limit := 1 + random.IntN(6)
-		fast, slow := newCache[int](limit), &slowCache{limit: limit}
-		now := time.Unix(1000, 0)
-		for range 300 {
-			key := digest{byte(random.IntN(10))}
-			now = now.Add(time.Duration(random.IntN(3)) * time.Second)
-			if random.IntN(2) == 0 {
-				value, until := random.Int(), now.Add(time.Duration(random.IntN(10)-1)*time.Second)
-				fast.put(key, value, until)
-				slow.put(key, value, until)
-			}
-			got, ok := fast.get(key, now)
-			want, wanted := slow.get(key, now)
-			require.Equal(t, want, got, "seed %d", seed)
-			require.Equal(t, wanted, ok, "seed %d", seed)
-			require.LessOrEqual(t, len(fast.byKey), limit)
-			require.Len(t, fast.byKey, fast.byUsage.Len())
-		}
-	}
-}
 
 // reviewer answers questions by a table, and counts them.
 type reviewer struct {
@@ -276,7 +224,7 @@ func TestAFloodOfBadTokensDisplacesNoGoodOne(t *testing.T) {
 	_, ok, _ = tokens.Authenticate(withToken(t.Context(), "good"))
 	assert.True(t, ok)
 	assert.Equal(t, 1, rev.count("good"))
-	assert.Len(t, tokens.known.mu.no.byKey, maxAnswers)
+	assert.Len(t, tokens.known.no.Keys(), maxAnswers)
 	assert.Empty(t, tokens.known.mu.open)
 }
 
