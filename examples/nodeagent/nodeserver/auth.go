@@ -89,7 +89,7 @@ func NewGuard(opts GuardOptions) (func(http.Handler) http.Handler, error) {
 func (o *GuardOptions) admits(w http.ResponseWriter, r *http.Request) bool {
 	user, ok := o.authenticate(r)
 	if !ok {
-		refuse(w, http.StatusUnauthorized, "Unauthorized")
+		reply(w, http.StatusUnauthorized, "Unauthorized")
 		return false
 	}
 	verb, subresources := attributesOf(r.Method, r.URL.Path)
@@ -97,14 +97,14 @@ func (o *GuardOptions) admits(w http.ResponseWriter, r *http.Request) bool {
 		allowed, err := o.Authorizer.Authorize(r.Context(), Attributes{User: user, Verb: verb, Subresource: sub, Node: o.Node})
 		if err != nil {
 			o.Logger.Debug("a request could not be authorized", zap.String("user", user.Name), zap.Error(err))
-			refuse(w, http.StatusInternalServerError, fmt.Sprintf("Authorization error (user=%s, verb=%s, resource=nodes, subresource=%s)", user.Name, verb, sub))
+			reply(w, http.StatusInternalServerError, fmt.Sprintf("Authorization error (user=%s, verb=%s, resource=nodes, subresource=%s)", user.Name, verb, sub))
 			return false
 		}
 		if allowed {
 			return true
 		}
 	}
-	refuse(w, http.StatusForbidden, fmt.Sprintf("Forbidden (user=%s, verb=%s, resource=nodes, subresource(s)=[%s])\n", user.Name, verb, strings.Join(subresources, " ")))
+	reply(w, http.StatusForbidden, fmt.Sprintf("Forbidden (user=%s, verb=%s, resource=nodes, subresource(s)=[%s])\n", user.Name, verb, strings.Join(subresources, " ")))
 	return false
 }
 
@@ -136,12 +136,4 @@ func inGroup(user User) User {
 		user.Groups = append(slices.Clip(user.Groups), authenticatedGroup)
 	}
 	return user
-}
-
-// refuse writes an answer of plain text.
-func refuse(w http.ResponseWriter, code int, text string) {
-	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
-	w.Header().Set("X-Content-Type-Options", "nosniff")
-	w.WriteHeader(code)
-	_, _ = w.Write([]byte(text)) // a client that has left cannot be told
 }

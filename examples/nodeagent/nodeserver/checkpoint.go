@@ -15,6 +15,7 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 
+	"github.com/keelson-dev/keelson/internal/missing"
 	"github.com/keelson-dev/keelson/runtime"
 	"github.com/keelson-dev/keelson/runtime/cri"
 )
@@ -112,19 +113,11 @@ func (s *checkpointServer) checkpoint(ctx context.Context, pod *v1.Pod, name str
 		}
 		path := filepath.Join(s.Dir, fmt.Sprintf("checkpoint-%s_%s-%s-%s.tar", pod.Name, pod.Namespace, name, time.Now().Format(time.RFC3339)))
 		if err := checkpointer.Checkpoint(ctx, c.ID, path); err != nil {
-			return "", errors.Join(err, removePart(path))
+			return "", errors.Join(err, missing.Ignore(os.Remove(path)))
 		}
 		return path, nil
 	}
 	return "", fmt.Errorf("container %s not found", name)
-}
-
-// removePart removes the file of a checkpoint that failed.
-func removePart(path string) error {
-	if err := os.Remove(path); !errors.Is(err, os.ErrNotExist) {
-		return err
-	}
-	return nil
 }
 
 // checkpointError returns the text of an error. A runtime's own error has the form of grpc, which clients

@@ -114,7 +114,7 @@ func asText(path string, text func() string) Group {
 			http.Error(w, "only text/plain is served", http.StatusNotAcceptable)
 			return
 		}
-		writeText(w, text())
+		reply(w, http.StatusOK, text())
 	}))
 }
 

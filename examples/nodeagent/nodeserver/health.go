@@ -57,9 +57,9 @@ func allChecks(checks []Check) http.HandlerFunc {
 		case failed:
 			http.Error(w, list.String()+"healthz check failed", http.StatusInternalServerError)
 		case query.Has("verbose"):
-			writeText(w, list.String()+"healthz check passed\n")
+			reply(w, http.StatusOK, list.String()+"healthz check passed\n")
 		default:
-			writeText(w, "ok")
+			reply(w, http.StatusOK, "ok")
 		}
 	}
 }
@@ -70,13 +70,6 @@ func oneCheck(c Check) http.HandlerFunc {
 			http.Error(w, fmt.Sprintf("internal server error: %v", err), http.StatusInternalServerError)
 			return
 		}
-		writeText(w, "ok")
+		reply(w, http.StatusOK, "ok")
 	}
-}
-
-// writeText answers with plain text. A client that has left cannot be told.
-func writeText(w http.ResponseWriter, text string) {
-	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
-	w.Header().Set("X-Content-Type-Options", "nosniff")
-	_, _ = w.Write([]byte(text))
 }

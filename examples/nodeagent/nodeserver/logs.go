@@ -179,7 +179,7 @@ func containerOf(pod *v1.Pod, name string) *v1.Container {
 	return nil
 }
 
-// reply writes an error as plain text. Clients show the text as it is.
+// reply writes an answer of plain text. Clients show the text as it is.
 func reply(w http.ResponseWriter, code int, text string) {
 	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
 	w.Header().Set("X-Content-Type-Options", "nosniff")

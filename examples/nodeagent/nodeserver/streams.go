@@ -73,6 +73,7 @@ type connector interface {
 	portForward(w http.ResponseWriter, r *http.Request, pod *v1.Pod, sandbox *runtime.SandboxStatus, ports []int32) error
 }
 
+// connectorOf returns nil for a runtime without streams.
 func connectorOf(opts StreamOptions) connector {
 	if streamer, ok := opts.Runtime.(runtime.Streamer); ok {
 		return &streamProxy{streamer, opts.IdleTimeout}
@@ -80,30 +81,15 @@ func connectorOf(opts StreamOptions) connector {
 	if execer, ok := opts.Runtime.(runtime.SessionExecer); ok {
 		return &local{opts.Runtime, execer, opts.IdleTimeout}
 	}
-	return noStreams{}
+	return nil
 }
 
 // errNoStreams is the answer for a runtime without streams.
 var errNoStreams = fmt.Errorf("exec, attach and port-forward: %w", runtime.ErrUnsupported)
 
-// noStreams is the connector of a runtime without streams.
-type noStreams struct{}
-
-func (noStreams) exec(http.ResponseWriter, *http.Request, *v1.Pod, *runtime.ContainerStatus, []string, runtime.Streams) error {
-	return errNoStreams
-}
-
-func (noStreams) attach(http.ResponseWriter, *http.Request, *v1.Pod, *runtime.ContainerStatus, runtime.Streams) error {
-	return errNoStreams
-}
-
-func (noStreams) portForward(http.ResponseWriter, *http.Request, *v1.Pod, *runtime.SandboxStatus, []int32) error {
-	return errNoStreams
-}
-
 type streamServer struct {
 	StreamOptions
-	connector connector
+	connector connector // nil for a runtime without streams
 }
 
 func (s *streamServer) serveExec(w http.ResponseWriter, r *http.Request) {
@@ -135,6 +121,8 @@ func (s *streamServer) serve(w http.ResponseWriter, r *http.Request, unknown str
 	case err != nil:
 	case c == nil:
 		err = fmt.Errorf(unknown, r.PathValue("container"), pod.Name, pod.Namespace)
+	case s.connector == nil:
+		err = errNoStreams
 	default:
 		err = connect(pod, c, runtime.Streams{Stdin: asked.Stdin, Stdout: asked.Stdout, Stderr: asked.Stderr, TTY: asked.TTY})
 	}
@@ -162,6 +150,9 @@ func (s *streamServer) servePortForward(w http.ResponseWriter, r *http.Request) 
 	status, err := s.Runtime.PodStatus(r.Context(), pod.UID)
 	if err == nil && status.Current() == nil {
 		err = fmt.Errorf("pod not found (%q)", pod.Name+"_"+pod.Namespace)
+	}
+	if err == nil && s.connector == nil {
+		err = errNoStreams
 	}
 	if err == nil {
 		err = s.connector.portForward(w, r, pod, status.Current(), asked.Ports)
