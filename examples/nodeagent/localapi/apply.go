@@ -3,7 +3,6 @@
 package localapi
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -112,14 +111,7 @@ func (a *API) readObject(r *http.Request) (object map[string]any, data []byte, e
 	if err != nil {
 		return nil, nil, err
 	}
-	documents, err := manifest.Objects(data, a.Manifests.Decoder.Limit())
-	switch {
-	case err != nil:
-		return nil, nil, apierrors.NewBadRequest(err.Error())
-	case len(documents) != 1:
-		return nil, nil, apierrors.NewBadRequest(fmt.Sprintf("%d documents: want a single Pod", len(documents)))
-	}
-	if err := json.Unmarshal(documents[0], &object); err != nil {
+	if object, err = singleObject(data, a.Manifests.Decoder.Limit()); err != nil {
 		return nil, nil, apierrors.NewBadRequest(err.Error())
 	}
 	if name, asked := nameOf(object), r.PathValue("name"); name != "" && asked != "" && a.fullName(name) != a.fullName(asked) {
@@ -138,6 +130,19 @@ func (a *API) readObject(r *http.Request) (object map[string]any, data []byte, e
 		data, err = clean(object)
 	}
 	return object, data, err
+}
+
+// singleObject decodes a text with one object, in JSON or YAML.
+func singleObject(data []byte, limit int64) (object map[string]any, err error) {
+	documents, err := manifest.Objects(data, limit)
+	switch {
+	case err != nil:
+		return nil, err
+	case len(documents) != 1:
+		return nil, fmt.Errorf("%d documents: want a single Pod", len(documents))
+	}
+	err = json.Unmarshal(documents[0], &object)
+	return object, err
 }
 
 func readBody(r *http.Request, limit int64) ([]byte, error) {
@@ -164,13 +169,9 @@ func patched(r *http.Request, old *stored, patchType types.PatchType) ([]byte, e
 	if err := json.Unmarshal(text, &patch); err != nil {
 		return nil, apierrors.NewBadRequest("the patch is no JSON object")
 	}
-	documents, err := manifest.Objects(old.data, manifest.DefaultMaxBytes)
-	if err != nil || len(documents) != 1 {
+	object, err := singleObject(old.data, manifest.DefaultMaxBytes)
+	if err != nil {
 		return nil, fmt.Errorf("%s cannot be patched: %w", old.path, err)
-	}
-	var object map[string]any
-	if err := json.Unmarshal(documents[0], &object); err != nil {
-		return nil, err
 	}
 	switch patchType {
 	case types.StrategicMergePatchType:
@@ -257,15 +258,7 @@ func (a *API) awaitArrival(ctx context.Context, pod *v1.Pod, old *stored) *v1.Po
 
 // sameObject reports whether two manifests differ in their text only.
 func sameObject(a, b []byte) bool {
-	if bytes.Equal(a, b) {
-		return true
-	}
-	var objects [2]any
-	for i, data := range [][]byte{a, b} {
-		documents, err := manifest.Objects(data, manifest.DefaultMaxBytes)
-		if err != nil || len(documents) != 1 || json.Unmarshal(documents[0], &objects[i]) != nil {
-			return false
-		}
-	}
-	return reflect.DeepEqual(objects[0], objects[1])
+	x, errX := singleObject(a, manifest.DefaultMaxBytes)
+	y, errY := singleObject(b, manifest.DefaultMaxBytes)
+	return errX == nil && errY == nil && reflect.DeepEqual(x, y)
 }

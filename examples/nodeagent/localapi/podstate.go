@@ -65,7 +65,7 @@ func summarize(pod *v1.Pod) summary {
 			s.status, initialized = fmt.Sprintf("Init:%d/%d", done, len(pod.Spec.InitContainers)), false
 		}
 	}
-	if initialized || hasCondition(pod.Status.Conditions, v1.PodInitialized) {
+	if initialized || podfacts.IsTrue(pod.Status.Conditions, v1.PodInitialized) {
 		s.ofContainers(pod, &main)
 		s.restarts, s.lastRestart = main.restarts, main.lastRestart
 	} else {
@@ -96,7 +96,7 @@ func (s *summary) ofContainers(pod *v1.Pod, counts *summary) {
 	}
 	if s.status == "Completed" && running {
 		s.status = "NotReady"
-		if hasCondition(pod.Status.Conditions, v1.PodReady) {
+		if podfacts.IsTrue(pod.Status.Conditions, v1.PodReady) {
 			s.status = "Running"
 		}
 	}

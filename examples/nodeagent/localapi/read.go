@@ -45,10 +45,10 @@ func selection(r *http.Request, k *kind) (func(object) bool, error) {
 }
 
 // list is the answer to a list request.
-type list struct {
+type list[T any] struct {
 	metav1.TypeMeta `json:",inline"`
 	metav1.ListMeta `json:"metadata"`
-	Items           []object `json:"items"`
+	Items           []T `json:"items"`
 }
 
 func (a *API) serveList(k *kind) http.HandlerFunc {
@@ -63,7 +63,7 @@ func (a *API) serveList(k *kind) http.HandlerFunc {
 			return
 		}
 		items, version := a.view.current(k)
-		shown := list{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: k.name + "List"}, Items: []object{}}
+		shown := list[object]{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: k.name + "List"}, Items: []object{}}
 		shown.ResourceVersion = strconv.FormatUint(version, 10)
 		for _, o := range items {
 			if matches(o) {

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"slices"
 
 	v1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -37,7 +38,7 @@ func (a *API) serveDelete(w http.ResponseWriter, r *http.Request) {
 	dryRun := isDryRun(r)
 	switch {
 	case applied != nil && applied.ours && dryRun, pod != nil && dryRun:
-		answer(w, http.StatusOK, &metav1.Status{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Status"}, Status: metav1.StatusSuccess})
+		answer(w, http.StatusOK, success())
 	case applied != nil && applied.ours:
 		a.removeManifest(w, pod, applied)
 	case pod == nil:
@@ -110,12 +111,7 @@ func (a *API) restart(ctx context.Context, pod *v1.Pod) error {
 }
 
 func hasUID(pods []*v1.Pod, uid types.UID) bool {
-	for _, pod := range pods {
-		if pod.UID == uid {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(pods, func(pod *v1.Pod) bool { return pod.UID == uid })
 }
 
 // await waits until the pods of the node satisfy a condition. The caller watches the pods.

@@ -9,11 +9,14 @@ import (
 	"net"
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 
 	v1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/keelson-dev/keelson/internal/podfacts"
 )
 
 // defaultContainer is the annotation with the container that kubectl chooses.
@@ -48,10 +51,8 @@ func (a *API) serveKubelet(path string) http.HandlerFunc {
 // chooseContainer returns the named container or the default container of a pod.
 func chooseContainer(pod *v1.Pod, name string) (string, error) {
 	if name != "" {
-		for _, known := range containerNames(pod) {
-			if known == name {
-				return name, nil
-			}
+		if slices.Contains(containerNames(pod), name) {
+			return name, nil
 		}
 		return "", apierrors.NewBadRequest(fmt.Sprintf("container %s is not valid for pod %s", name, pod.Name))
 	}
@@ -69,14 +70,8 @@ func chooseContainer(pod *v1.Pod, name string) (string, error) {
 }
 
 func containerNames(pod *v1.Pod) (names []string) {
-	for i := range pod.Spec.InitContainers {
-		names = append(names, pod.Spec.InitContainers[i].Name)
-	}
-	for i := range pod.Spec.Containers {
-		names = append(names, pod.Spec.Containers[i].Name)
-	}
-	for i := range pod.Spec.EphemeralContainers {
-		names = append(names, pod.Spec.EphemeralContainers[i].Name)
+	for c := range podfacts.AllContainers(&pod.Spec) {
+		names = append(names, c.Name)
 	}
 	return names
 }

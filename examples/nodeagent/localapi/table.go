@@ -5,15 +5,16 @@ package localapi
 import (
 	"cmp"
 	"fmt"
-	"slices"
 	"strings"
 	"time"
 
 	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/duration"
+
+	"github.com/keelson-dev/keelson/internal/podfacts"
 )
 
 // newTable returns objects as rows. include is the client's includeObject: None, Object, or the
@@ -28,24 +29,13 @@ func newTable(k *kind, objects []object, include string) *metav1.Table {
 		case string(metav1.IncludeObject):
 			row.Object.Object = o
 		default:
-			row.Object = metadataOf(o)
+			part := meta.AsPartialObjectMetadata(o)
+			part.TypeMeta = metav1.TypeMeta{APIVersion: "meta.k8s.io/v1", Kind: "PartialObjectMetadata"}
+			row.Object.Object = part
 		}
 		t.Rows = append(t.Rows, row)
 	}
 	return t
-}
-
-func metadataOf(o object) (meta runtime.RawExtension) {
-	accessor, ok := o.(metav1.ObjectMetaAccessor)
-	if !ok {
-		return meta
-	}
-	if m, ok := accessor.GetObjectMeta().(*metav1.ObjectMeta); ok {
-		meta.Object = &metav1.PartialObjectMetadata{
-			TypeMeta: metav1.TypeMeta{APIVersion: "meta.k8s.io/v1", Kind: "PartialObjectMetadata"}, ObjectMeta: *m,
-		}
-	}
-	return meta
 }
 
 // columns returns string columns. A name that begins with "+" is shown by "-o wide" only.
@@ -90,7 +80,7 @@ func podRow(o object, now time.Time) []any {
 	if n := len(pod.Spec.ReadinessGates); n > 0 {
 		held := 0
 		for _, gate := range pod.Spec.ReadinessGates {
-			if hasCondition(pod.Status.Conditions, gate.ConditionType) {
+			if podfacts.IsTrue(pod.Status.Conditions, gate.ConditionType) {
 				held++
 			}
 		}
@@ -100,10 +90,6 @@ func podRow(o object, now time.Time) []any {
 		pod.Name, fmt.Sprintf("%d/%d", s.ready, s.total), s.status, restarts, age(pod.CreationTimestamp, now),
 		cmp.Or(pod.Status.PodIP, none), cmp.Or(pod.Spec.NodeName, none), cmp.Or(pod.Status.NominatedNodeName, none), gates,
 	}
-}
-
-func hasCondition(conditions []v1.PodCondition, name v1.PodConditionType) bool {
-	return slices.ContainsFunc(conditions, func(c v1.PodCondition) bool { return c.Type == name && c.Status == v1.ConditionTrue })
 }
 
 func namespaceRow(o object, now time.Time) []any {

@@ -37,12 +37,6 @@ type measuredContainer struct {
 	Usage v1.ResourceList `json:"usage"`
 }
 
-type measuredList struct {
-	metav1.TypeMeta `json:",inline"`
-	metav1.ListMeta `json:"metadata"`
-	Items           []measured `json:"items"`
-}
-
 func (a *API) metricsRoutes() {
 	const base = "GET /apis/" + metricsVersion
 	a.mux.HandleFunc(base+"/nodes", a.serveUsage(nil))
@@ -60,7 +54,7 @@ func (a *API) serveUsage(k *kind) http.HandlerFunc {
 			refuse(w, err)
 			return
 		}
-		l := measuredList{TypeMeta: metav1.TypeMeta{APIVersion: metricsVersion, Kind: "NodeMetricsList"}, Items: []measured{}}
+		l := list[measured]{TypeMeta: metav1.TypeMeta{APIVersion: metricsVersion, Kind: "NodeMetricsList"}, Items: []measured{}}
 		if k == nil {
 			l.Items = append(l.Items, a.measured("NodeMetrics", metav1.ObjectMeta{Name: a.NodeName}, usage))
 			l.Items[0].Usage = usage.Node
