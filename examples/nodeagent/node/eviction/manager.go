@@ -180,22 +180,12 @@ func (m *Manager) pause(ctx context.Context, began, next time.Time) {
 	select {
 	case <-ctx.Done():
 		return
-	case <-after(wait):
+	case <-time.After(wait):
 	case <-ended:
 	case <-m.opts.Wake:
 	}
 	select {
 	case <-ctx.Done():
-	case <-after(time.Until(began.Add(minPause))):
+	case <-time.After(time.Until(began.Add(minPause))):
 	}
-}
-
-// after returns a channel that is ready after d, or at once if d is not positive.
-func after(d time.Duration) <-chan time.Time {
-	if d > 0 {
-		return time.After(d)
-	}
-	now := make(chan time.Time)
-	close(now)
-	return now
 }

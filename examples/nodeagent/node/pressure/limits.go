@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 
 	"github.com/keelson-dev/keelson/internal/podfacts"
+	"github.com/keelson-dev/keelson/internal/podresources"
 	"github.com/keelson-dev/keelson/internal/quantities"
 )
 
@@ -87,28 +88,9 @@ func sizeLimit(v *v1.Volume) *resource.Quantity {
 	return v.EmptyDir.SizeLimit
 }
 
-// storageLimit returns the limit of a pod's ephemeral storage: the sum over regular containers and
-// sidecars, or the limit of an init container together with the sidecars before it, if that is
-// larger. A container without a limit adds nothing.
-func storageLimit(pod *v1.Pod) (total resource.Quantity) {
-	var sidecars, peak resource.Quantity
-	for i := range pod.Spec.Containers {
-		total.Add(pod.Spec.Containers[i].Resources.Limits[v1.ResourceEphemeralStorage])
-	}
-	for i := range pod.Spec.InitContainers {
-		c := &pod.Spec.InitContainers[i]
-		own := c.Resources.Limits[v1.ResourceEphemeralStorage].DeepCopy()
-		own.Add(sidecars)
-		if podfacts.IsSidecar(c) {
-			sidecars = own.DeepCopy()
-			total.Add(c.Resources.Limits[v1.ResourceEphemeralStorage])
-		}
-		if own.Cmp(peak) > 0 {
-			peak = own
-		}
-	}
-	if peak.Cmp(total) > 0 {
-		total = peak
-	}
-	return total
+// storageLimit returns the limit of a pod's ephemeral storage: the most that its containers may use at
+// the same time. A container without a limit adds nothing.
+func storageLimit(pod *v1.Pod) resource.Quantity {
+	limits := podresources.Peak(&pod.Spec, func(c *v1.Container) v1.ResourceList { return c.Resources.Limits })
+	return limits[v1.ResourceEphemeralStorage]
 }
