@@ -295,7 +295,7 @@ func (w *Writer) processes(name string) (all []int) {
 }
 
 // Remove implements cgroups.Writer.
-func (w *Writer) Remove(ctx context.Context, name string) error {
+func (w *Writer) Remove(_ context.Context, name string) error {
 	if pids := w.processes(name); len(pids) > 0 {
 		return fmt.Errorf("%w: %v", cgroups.ErrBusy, pids)
 	}
@@ -308,33 +308,7 @@ func (w *Writer) Remove(ctx context.Context, name string) error {
 	}
 	var errs []error
 	for _, folder := range w.folders(name) {
-		errs = append(errs, removeTree(ctx, folder))
+		errs = append(errs, oci.RemovePath(folder)) // tries again for a second: a process that has ended counts for a moment
 	}
 	return errors.Join(errs...)
-}
-
-// removeTree removes a cgroup and those below.
-func removeTree(ctx context.Context, folder string) error {
-	children, err := os.ReadDir(folder)
-	if errors.Is(err, os.ErrNotExist) {
-		return nil
-	}
-	for _, child := range children {
-		if child.IsDir() {
-			if err := removeTree(ctx, filepath.Join(folder, child.Name())); err != nil {
-				return err
-			}
-		}
-	}
-	for wait := time.Millisecond; ; wait *= 2 {
-		switch err := unix.Rmdir(folder); {
-		case err == nil, errors.Is(err, unix.ENOENT):
-			return nil
-		case !errors.Is(err, unix.EBUSY), wait > 64*time.Millisecond:
-			return fmt.Errorf("remove %s: %w", folder, err)
-		}
-		if err := retry.Sleep(ctx, wait); err != nil { // a process that has ended counts for a moment
-			return err
-		}
-	}
 }
