@@ -202,13 +202,10 @@ func (m *Manager) tell(uids []types.UID) {
 func (m *Manager) run(ctx context.Context) error {
 	m.save()
 	for {
-		timer := time.NewTimer(m.expire(time.Now()))
 		select {
-		case <-timer.C:
+		case <-time.After(m.expire(time.Now())):
 		case <-m.expiry:
-			timer.Stop()
 		case <-ctx.Done():
-			timer.Stop()
 			return nil
 		}
 	}

@@ -32,6 +32,8 @@ import (
 
 	"github.com/keelson-dev/keelson/examples/nodeagent/node/feature"
 	"github.com/keelson-dev/keelson/internal/failurelog"
+	"github.com/keelson-dev/keelson/internal/missing"
+	"github.com/keelson-dev/keelson/internal/retry"
 	"github.com/keelson-dev/keelson/internal/signal"
 	"github.com/keelson-dev/keelson/podconfig"
 	"github.com/keelson-dev/keelson/runtime/podstatus"
@@ -83,11 +85,7 @@ const pause = time.Second
 func (l *links) run(ctx context.Context) error {
 	for {
 		l.failures.Report(l.pass())
-		wait := time.NewTimer(pause)
-		select {
-		case <-wait.C:
-		case <-ctx.Done():
-			wait.Stop()
+		if retry.Sleep(ctx, pause) != nil {
 			return nil
 		}
 		select {
@@ -119,32 +117,23 @@ func (l *links) pass() error {
 	remove, create := changes(l.Logs, have, wanted)
 	var errs []error
 	for _, name := range remove {
-		if err := dir.Remove(name); err != nil && !errors.Is(err, fs.ErrNotExist) {
-			errs = append(errs, err)
-		}
+		errs = append(errs, missing.Ignore(dir.Remove(name)))
 	}
 	for _, c := range create {
-		if err := dir.Symlink(c.target, c.name); err != nil {
-			errs = append(errs, err)
-		}
+		errs = append(errs, dir.Symlink(c.target, c.name))
 	}
 	return errors.Join(errs...)
 }
 
 // list returns the content of the folder. A file that is no link is present without a target.
 func (l *links) list(dir *os.Root) (all []present, err error) {
-	folder, err := dir.Open(".")
+	entries, err := fs.ReadDir(dir.FS(), ".")
 	if err != nil {
 		return nil, err
 	}
-	defer folder.Close()
-	names, err := folder.Readdirnames(-1)
-	if err != nil {
-		return nil, err
-	}
-	for _, name := range names {
-		p := present{link: link{name: name}}
-		if target, err := dir.Readlink(name); err == nil {
+	for _, e := range entries {
+		p := present{link: link{name: e.Name()}}
+		if target, err := dir.Readlink(e.Name()); err == nil {
 			p.target = target
 			_, err := os.Lstat(target)
 			p.broken = errors.Is(err, fs.ErrNotExist)
