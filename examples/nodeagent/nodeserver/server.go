@@ -58,13 +58,9 @@ type Server struct {
 	log       *zap.Logger
 	strangers strangers
 
-	mu struct {
-		sync.Mutex
-		closed   bool
-		requests sync.WaitGroup // Add is called with the lock, before closed is set
-	}
-	ending context.Context // ends with Close
-	end    context.CancelFunc
+	requests calls
+	ending   context.Context // ends with Close
+	end      context.CancelFunc
 }
 
 // New validates opts. Errors name the field or the pattern. New starts no goroutine.
@@ -136,11 +132,11 @@ func (s *Server) Serve(ctx context.Context, l net.Listener) error {
 
 // ServeHTTP answers a request. After Close every request is answered with 503.
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	if !s.begin() {
+	if !s.requests.begin() {
 		http.Error(w, "the node agent is stopping", http.StatusServiceUnavailable)
 		return
 	}
-	defer s.mu.requests.Done()
+	defer s.requests.running.Done()
 	defer s.observer.observe(describe(r, s.served))()
 	ctx, cancel := context.WithCancel(r.Context())
 	defer cancel()
@@ -148,23 +144,34 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	s.handler.ServeHTTP(w, r.WithContext(ctx))
 }
 
-// begin counts a request, unless the Server is closed.
-func (s *Server) begin() bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.mu.closed {
-		return false
-	}
-	s.mu.requests.Add(1)
-	return true
-}
-
 // Close ends the contexts of all requests, and waits until every request has been answered and every
 // upgraded connection is closed. Close may be called more than once.
 func (s *Server) Close() {
-	s.mu.Lock()
-	s.mu.closed = true
-	s.mu.Unlock()
+	s.requests.close()
 	s.end()
-	s.mu.requests.Wait()
+	s.requests.running.Wait()
+}
+
+// calls counts calls, of which none begins after close. The end of a call is running.Done.
+type calls struct {
+	mu      sync.Mutex
+	closed  bool
+	running sync.WaitGroup // Add is called with the lock, before closed is set
+}
+
+// begin counts a call, unless close was called before.
+func (c *calls) begin() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if !c.closed {
+		c.running.Add(1)
+	}
+	return !c.closed
+}
+
+// close lets no further call begin.
+func (c *calls) close() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.closed = true
 }

@@ -130,52 +130,25 @@ func (f execFunc) whileUsed(limit time.Duration) execFunc {
 	}
 }
 
-// frames tells data from keepalive messages in one direction of a connection. A zero value stands
-// at the beginning of the connection.
-type frames interface {
-	// data reports whether the next bytes of the connection have a byte of a frame that is no
-	// keepalive message.
-	data(p []byte) bool
+// frames tells data from keepalive messages in one direction of a connection, from its beginning.
+type frames struct {
+	parse  func(header []byte) frameHeader
+	header [14]byte // of the present frame
+	have   int      // bytes of header
+	left   uint64   // bytes of the frame after the header
+	ping   bool     // of the frame
 }
 
-// spdyFrames implements frames for SPDY/3.1: a header of eight bytes, the last three of them the
-// length. The first two of a ping are 80 03, then comes the type 00 06.
-type spdyFrames struct {
-	header [8]byte
-	have   int  // bytes of the header
-	left   int  // bytes of the frame after the header
-	ping   bool // of the frame
+// frameHeader is what the known bytes of a header tell. payload and ping are valid for a whole header.
+type frameHeader struct {
+	length  int // of the header
+	payload uint64
+	ping    bool // the frame is a keepalive message
 }
 
-func (f *spdyFrames) data(p []byte) (found bool) {
-	for len(p) > 0 {
-		if f.left > 0 {
-			n := min(f.left, len(p))
-			f.left, p = f.left-n, p[n:]
-			found = found || !f.ping
-			continue
-		}
-		n := copy(f.header[f.have:], p)
-		if f.have, p = f.have+n, p[n:]; f.have < len(f.header) {
-			break
-		}
-		h := f.header
-		f.ping = h[0]&0x80 != 0 && h[2] == 0 && h[3] == 6
-		f.have, f.left = 0, int(h[5])<<16|int(h[6])<<8|int(h[7])
-		found = found || !f.ping
-	}
-	return found
-}
-
-// webSocketFrames implements frames for WebSockets (RFC 6455). Pings and pongs are keepalive messages.
-type webSocketFrames struct {
-	header [14]byte
-	have   int
-	left   uint64
-	ping   bool
-}
-
-func (f *webSocketFrames) data(p []byte) (found bool) {
+// data reports whether the next bytes of the connection have a byte of a frame that is no keepalive
+// message.
+func (f *frames) data(p []byte) (found bool) {
 	for len(p) > 0 {
 		if f.left > 0 {
 			n := min(f.left, uint64(len(p)))
@@ -183,53 +156,54 @@ func (f *webSocketFrames) data(p []byte) (found bool) {
 			found = found || !f.ping
 			continue
 		}
-		n := copy(f.header[f.have:f.length()], p)
+		n := copy(f.header[f.have:f.parse(f.header[:f.have]).length], p)
 		f.have, p = f.have+n, p[n:]
-		if f.have < 2 || f.have < f.length() {
+		h := f.parse(f.header[:f.have])
+		if f.have < h.length {
 			continue
 		}
-		f.ping = f.header[0]&0x0f == 0x9 || f.header[0]&0x0f == 0xa
-		f.have, f.left = 0, f.payload()
+		f.have, f.left, f.ping = 0, h.payload, h.ping
 		found = found || !f.ping
 	}
 	return found
 }
 
-// length returns the length of the header, as far as its first two bytes are known.
-func (f *webSocketFrames) length() int {
-	n := 2
-	if f.have < 2 {
-		return n
+// spdyHeader parses a header of SPDY/3.1: eight bytes, the last three of them the length. The first
+// two of a ping are 80 03, then comes the type 00 06.
+func spdyHeader(h []byte) frameHeader {
+	f := frameHeader{length: 8}
+	if len(h) == f.length {
+		f.payload = uint64(h[5])<<16 | uint64(h[6])<<8 | uint64(h[7])
+		f.ping = h[0]&0x80 != 0 && h[2] == 0 && h[3] == 6
 	}
-	switch f.header[1] & 0x7f {
-	case 126:
-		n += 2
-	case 127:
-		n += 8
-	}
-	if f.header[1]&0x80 != 0 {
-		n += 4 // the mask
-	}
-	return n
+	return f
 }
 
-// payload returns the length of the payload.
-func (f *webSocketFrames) payload() uint64 {
-	extra := map[byte]int{126: 2, 127: 8}[f.header[1]&0x7f]
-	if extra == 0 {
-		return uint64(f.header[1] & 0x7f)
+// webSocketHeader parses a header of a WebSocket (RFC 6455). Pings and pongs are keepalive messages.
+func webSocketHeader(h []byte) frameHeader {
+	f := frameHeader{length: 2}
+	if len(h) < 2 {
+		return f
 	}
-	var n uint64
-	for _, b := range f.header[2 : 2+extra] {
-		n = n<<8 | uint64(b)
+	f.ping = h[0]&0x0f == 0x9 || h[0]&0x0f == 0xa
+	f.payload = uint64(h[1] & 0x7f)
+	if extra := map[uint64]int{126: 2, 127: 8}[f.payload]; extra > 0 {
+		f.length += extra
+		f.payload = 0
+		for _, b := range h[2:min(f.length, len(h))] {
+			f.payload = f.payload<<8 | uint64(b)
+		}
 	}
-	return n
+	if h[1]&0x80 != 0 {
+		f.length += 4 // the mask
+	}
+	return f
 }
 
 // countedConn is a connection of a session, for sessions that forward unchanged bytes.
 type countedConn struct {
 	io.ReadWriteCloser
-	in    frames
+	in    *frames
 	timer *idleTimer
 }
 

@@ -68,10 +68,10 @@ func webSocketFrame(r *rand.Rand) frame {
 func TestFramesTellDataFromPings(t *testing.T) {
 	for name, p := range map[string]struct {
 		frame func(*rand.Rand) frame
-		make  func() frames
+		make  func() *frames
 	}{
-		"SPDY":      {spdyFrame, func() frames { return &spdyFrames{} }},
-		"WebSocket": {webSocketFrame, func() frames { return &webSocketFrames{} }},
+		"SPDY":      {spdyFrame, func() *frames { return &frames{parse: spdyHeader} }},
+		"WebSocket": {webSocketFrame, func() *frames { return &frames{parse: webSocketHeader} }},
 	} {
 		t.Run(name, func(t *testing.T) {
 			for seed := range uint64(300) {
@@ -117,7 +117,7 @@ func FuzzFrames(f *testing.F) {
 	f.Add([]byte{0x82, 0xff, 255, 255, 255, 255, 255, 255, 255, 255, 0, 0, 0, 0, 1})
 	f.Add([]byte{0x80, 3, 0, 6, 255, 255, 255, 255, 0})
 	f.Fuzz(func(_ *testing.T, stream []byte) {
-		for _, counted := range []frames{&spdyFrames{}, &webSocketFrames{}} {
+		for _, counted := range []*frames{&frames{parse: spdyHeader}, &frames{parse: webSocketHeader}} {
 			for len(stream) > 0 {
 				n := 1 + int(stream[0])%len(stream)
 				counted.data(stream[:n])
@@ -190,7 +190,7 @@ func TestForwardedConnectionsEndWithoutData(t *testing.T) {
 			}
 		})
 		ctx, used, stop := whileUsed(t.Context(), limit)
-		splice(ctx, &countedConn{ours, &spdyFrames{}, used}, &countedConn{theirs, &spdyFrames{}, used})
+		splice(ctx, &countedConn{ours, &frames{parse: spdyHeader}, used}, &countedConn{theirs, &frames{parse: spdyHeader}, used})
 		require.Error(t, stop(nil))
 		assert.Equal(t, 6*limit, time.Since(began), "the last data was after five minutes")
 		client.Close()

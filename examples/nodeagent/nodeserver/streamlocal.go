@@ -11,7 +11,6 @@ import (
 	"net"
 	"net/http"
 	"strconv"
-	"sync"
 	"syscall"
 	"time"
 
@@ -185,41 +184,24 @@ type dialer struct {
 
 	connect func(ctx context.Context, network, address string) (net.Conn, error)
 
-	mu struct {
-		sync.Mutex
-		closed      bool
-		connections sync.WaitGroup // Add is called with the lock, before closed is set
-	}
+	connections calls
 }
 
 // dialPatience is how long a port may take to accept a connection.
 const dialPatience = 10 * time.Second
 
-// begin counts a connection, unless the dialer is closed.
-func (d *dialer) begin() bool {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if d.mu.closed {
-		return false
-	}
-	d.mu.connections.Add(1)
-	return true
-}
-
 // close waits until the connections have ended. The caller has ended ctx.
 func (d *dialer) close() {
-	d.mu.Lock()
-	d.mu.closed = true
-	d.mu.Unlock()
-	d.mu.connections.Wait()
+	d.connections.close()
+	d.connections.running.Wait()
 }
 
 // PortForward implements portforward.PortForwarder. Each direction ends separately.
 func (d *dialer) PortForward(_ context.Context, _, _ string, port int32, stream io.ReadWriteCloser) error {
-	if !d.begin() {
+	if !d.connections.begin() {
 		return net.ErrClosed
 	}
-	defer d.mu.connections.Done()
+	defer d.connections.running.Done()
 	conn, err := d.dial(strconv.Itoa(int(port)))
 	if err != nil {
 		return err
@@ -234,11 +216,9 @@ func (d *dialer) PortForward(_ context.Context, _, _ string, port int32, stream 
 	}()
 	_, err = io.Copy(d.used.writer(stream), conn)
 	_ = stream.Close() // the client learns of the end
-	linger := time.NewTimer(lingerTime)
-	defer linger.Stop()
 	select {
 	case <-sent:
-	case <-linger.C:
+	case <-time.After(lingerTime):
 	case <-d.ctx.Done():
 	}
 	if isNormalEnd(err) || d.ctx.Err() != nil {

@@ -95,11 +95,11 @@ func forward(w http.ResponseWriter, r *http.Request, to *url.URL, idle time.Dura
 }
 
 // framesOf returns the frames of an upgraded connection, at its begin.
-func framesOf(upgraded *http.Response) frames {
+func framesOf(upgraded *http.Response) *frames {
 	if strings.EqualFold(upgraded.Header.Get(httpstream.HeaderUpgrade), "websocket") {
-		return &webSocketFrames{}
+		return &frames{parse: webSocketHeader}
 	}
-	return &spdyFrames{}
+	return &frames{parse: spdyHeader}
 }
 
 // errNoUpgrade has the kubelet's text.
