@@ -8,6 +8,8 @@ import (
 	"io/fs"
 	"sync"
 	"time"
+
+	"github.com/keelson-dev/keelson/internal/recent"
 )
 
 // Meter measures folders and keeps the results. A folder is measured again after maxAge, and after
@@ -19,7 +21,7 @@ type Meter struct {
 
 	mu struct {
 		sync.Mutex
-		folders map[string]*folder
+		folders recent.Map[string, folder]
 	}
 }
 
@@ -28,7 +30,6 @@ type folder struct {
 	last  Usage
 	known bool      // last is a result
 	due   time.Time // of the next measurement
-	asked bool      // since the last call of Forget
 }
 
 const (
@@ -67,33 +68,19 @@ func (m *Meter) Usage(ctx context.Context, path string) (Usage, bool) {
 func (m *Meter) ask(path string, now time.Time) (folder, bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if m.mu.folders == nil {
-		m.mu.folders = map[string]*folder{}
-	}
-	f := m.mu.folders[path]
-	if f == nil {
-		f = &folder{}
-		m.mu.folders[path] = f
-	}
-	f.asked = true
+	f := m.mu.folders.Get(path)
 	return *f, !now.Before(f.due)
 }
 
 func (m *Meter) store(path string, f folder) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.mu.folders[path] = &f
+	*m.mu.folders.Get(path) = f
 }
 
 // Forget drops the results of folders that Usage was not called for since the last call of Forget.
 func (m *Meter) Forget() {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	for path, f := range m.mu.folders {
-		if !f.asked {
-			delete(m.mu.folders, path)
-			continue
-		}
-		f.asked = false
-	}
+	m.mu.folders.Forget()
 }

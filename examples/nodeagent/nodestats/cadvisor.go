@@ -14,6 +14,7 @@ import (
 	"github.com/keelson-dev/keelson/examples/nodeagent/internal/exposition"
 	"github.com/keelson-dev/keelson/examples/nodeagent/nodestats/cgroup"
 	"github.com/keelson-dev/keelson/examples/nodeagent/nodestatus/host"
+	"github.com/keelson-dev/keelson/internal/podresources"
 	"github.com/keelson-dev/keelson/internal/quantities"
 	"github.com/keelson-dev/keelson/runtime/stats"
 )
@@ -299,7 +300,10 @@ func writeSpecs(out *exposition.Writer, all []container) {
 		return cores * float64(period.Microseconds()), time.Time{}, known
 	})
 	metric(out, "container_spec_cpu_shares", exposition.Gauge, "Share of processor time, 1024 for a core.", all, func(c *container) (float64, time.Time, bool) {
-		return shares(c.spec), time.Time{}, c.spec != nil
+		if c.spec == nil {
+			return 0, time.Time{}, false
+		}
+		return float64(podresources.Shares(podresources.Of(&c.spec.Resources).CPURequest)), time.Time{}, true
 	})
 	metric(out, "container_spec_memory_limit_bytes", exposition.Gauge, "Limit of memory in bytes, 0 for none.", all, func(c *container) (float64, time.Time, bool) {
 		if c.spec == nil {
@@ -308,19 +312,6 @@ func writeSpecs(out *exposition.Writer, all []container) {
 		limit := quantities.Value(*c.spec.Resources.Limits.Memory())
 		return float64(limit - limit%int64(os.Getpagesize())), time.Time{}, true // the kernel limits whole pages
 	})
-}
-
-// shares returns the CPU shares of a container, as runtimes compute the shares from the request, or
-// without a request from the limit.
-func shares(c *v1.Container) float64 {
-	if c == nil {
-		return 0
-	}
-	request, known := c.Resources.Requests[v1.ResourceCPU]
-	if !known {
-		request = c.Resources.Limits[v1.ResourceCPU]
-	}
-	return float64(max(2, request.MilliValue()*1024/1000))
 }
 
 func writePressure(out *exposition.Writer, all []container) {

@@ -104,12 +104,10 @@ func (m *systemMeter) system(ctx context.Context, folder string, read func(strin
 		}()
 	}
 	m.mu.Unlock()
-	late := time.NewTimer(time.Until(q.at.Add(answerTime)))
-	defer late.Stop()
 	select {
 	case <-q.answered:
 		return q.system, q.system.bytes > 0
-	case <-late.C:
+	case <-time.After(time.Until(q.at.Add(answerTime))):
 	case <-ctx.Done():
 	}
 	return fileSystem{}, false

@@ -6,6 +6,8 @@ import (
 	"os"
 	"strings"
 	"time"
+
+	"github.com/keelson-dev/keelson/internal/recent"
 )
 
 // settled is the age of a change of a folder from which on a listing of the folder is certain to have
@@ -14,14 +16,13 @@ const settled = time.Second
 
 // folders remembers the names of the folders in a folder, until the folder changes. The zero value is
 // ready.
-type folders struct{ known map[string]*listing }
+type folders struct{ known recent.Map[string, listing] }
 
 // listing is the content of a folder.
 type listing struct {
 	names   []string
 	changed time.Time // of the folder, as the file system says
 	read    time.Time
-	asked   bool // since the last call of forget
 }
 
 // in returns the names of the folders in a folder, none if it is unreadable.
@@ -31,31 +32,12 @@ func (f *folders) in(dir string) []string {
 		return nil
 	}
 	changed := info.ModTime()
-	l := f.known[dir]
-	if l == nil {
-		if f.known == nil {
-			f.known = map[string]*listing{}
-		}
-		l = &listing{}
-		f.known[dir] = l
-	}
-	l.asked = true
+	l := f.known.Get(dir)
 	if !l.changed.Equal(changed) || l.read.Before(changed.Add(settled)) {
 		l.read = time.Now()
 		l.changed, l.names = changed, foldersIn(dir)
 	}
 	return l.names
-}
-
-// forget drops the folders that were not asked for since the last call.
-func (f *folders) forget() {
-	for dir, l := range f.known {
-		if !l.asked {
-			delete(f.known, dir)
-			continue
-		}
-		l.asked = false
-	}
 }
 
 // foldersIn returns the names of the folders in a folder, none if it is unreadable.

@@ -137,12 +137,12 @@ func (c *Collector) measure(ctx context.Context, r Request, oldest time.Time) (*
 			return nil, err
 		}
 		c.disks.Forget()
-		c.listings.forget()
+		c.listings.known.Forget()
 		c.readPressures(&m)
 	}
 	if m.summary == nil || r.Detail == Complete {
 		m.summary = summarize(&m, &c.rates)
-		c.rates.forget()
+		c.rates.known.Forget()
 	}
 	c.last = &m
 	return m.snapshot(), ctx.Err()

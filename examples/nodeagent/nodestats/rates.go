@@ -6,6 +6,8 @@ import (
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/keelson-dev/keelson/internal/recent"
 )
 
 const (
@@ -16,7 +18,9 @@ const (
 )
 
 // rates computes the processor usage of containers from their counters. The zero value is ready.
-type rates struct{ known map[counterKey]*history }
+type rates struct {
+	known recent.Map[counterKey, history]
+}
 
 // counterKey identifies a counter: that of a whole pod, that of a container by its ID, or a name of
 // this package.
@@ -29,7 +33,6 @@ type counterKey struct {
 type history struct {
 	base, last sample // base is zero, or at least a window older than last
 	highest    uint64 // value of the counter
-	seen       bool   // since the last call of forget
 }
 
 type sample struct {
@@ -40,15 +43,7 @@ type sample struct {
 // observe records a sample of the counter called key. It returns the counter, which does not fall
 // between two calls, and the rate in cores × 10⁹ if it is known.
 func (r *rates) observe(key counterKey, s sample) (ns, cores uint64, known bool) {
-	h := r.known[key]
-	if h == nil {
-		if r.known == nil {
-			r.known = map[counterKey]*history{}
-		}
-		h = &history{}
-		r.known[key] = h
-	}
-	h.seen = true
+	h := r.known.Get(key)
 	h.highest = max(h.highest, s.ns)
 	s.ns = h.highest
 	if h.last.at.IsZero() || s.at.Sub(h.last.at) >= longest {
@@ -64,15 +59,4 @@ func (r *rates) observe(key counterKey, s sample) (ns, cores uint64, known bool)
 	}
 	cores = uint64(float64(s.ns-min(s.ns, h.base.ns)) / elapsed.Seconds())
 	return s.ns, cores, true
-}
-
-// forget drops counters that were not observed since the last call.
-func (r *rates) forget() {
-	for key, h := range r.known {
-		if !h.seen {
-			delete(r.known, key)
-			continue
-		}
-		h.seen = false
-	}
 }

@@ -49,20 +49,6 @@ func TestRates(t *testing.T) {
 	}
 }
 
-func TestRatesForgetWhatIsGone(t *testing.T) {
-	var r rates
-	for range 100 {
-		r.observe(counterKey{name: "stays"}, sample{time.Unix(1, 0), 1})
-		r.observe(counterKey{name: string(rune(rand.IntN(1000)))}, sample{time.Unix(1, 0), 1})
-		r.forget()
-	}
-	r.forget()
-	require.Len(t, r.known, 0)
-	r.observe(counterKey{name: "stays"}, sample{time.Unix(1, 0), 1})
-	r.forget()
-	require.Len(t, r.known, 1)
-}
-
 // The counter never falls, and no rate is higher than the highest between two samples.
 func FuzzRates(f *testing.F) {
 	f.Add(uint64(1), uint64(2))

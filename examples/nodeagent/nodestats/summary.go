@@ -309,11 +309,9 @@ func memoryLimit(pod *v1.Pod, name string, status *v1.ContainerStatus) uint64 {
 
 // containerSpec returns the container of that name in the pod spec, or nil.
 func containerSpec(pod *v1.Pod, name string) *v1.Container {
-	for _, list := range [...][]v1.Container{pod.Spec.Containers, pod.Spec.InitContainers} {
-		for i := range list {
-			if list[i].Name == name {
-				return &list[i]
-			}
+	for c := range podfacts.Containers(&pod.Spec) {
+		if c.Name == name {
+			return c
 		}
 	}
 	return nil
