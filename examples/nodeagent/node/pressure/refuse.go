@@ -11,7 +11,7 @@ import (
 
 	"github.com/keelson-dev/keelson/examples/nodeagent/node/admission"
 	"github.com/keelson-dev/keelson/internal/podfacts"
-	"github.com/keelson-dev/keelson/runtime/podstatus"
+	"github.com/keelson-dev/keelson/internal/podresources"
 )
 
 // Refusal returns the message for a new pod on a node with these conditions, or "" for a pod that
@@ -23,12 +23,8 @@ func Refusal(pod *v1.Pod, conditions []v1.NodeConditionType) string {
 		return ""
 	}
 	if slices.Equal(conditions, []v1.NodeConditionType{v1.NodeMemoryPressure}) {
-		class := pod.Status.QOSClass
-		if class == "" {
-			class = podstatus.QOSClass(pod)
-		}
 		taint := v1.Taint{Key: v1.TaintNodeMemoryPressure, Effect: v1.TaintEffectNoSchedule}
-		if class != v1.PodQOSBestEffort || admission.Tolerates(pod, &taint) {
+		if podresources.QOS(pod) != v1.PodQOSBestEffort || admission.Tolerates(pod, &taint) {
 			return ""
 		}
 	}
