@@ -45,8 +45,6 @@ type loop struct {
 // runStep waits for a hint or the next step, and handles it.
 func (l *loop) runStep(ctx context.Context) error {
 	do, at := l.pace.next()
-	timer := time.NewTimer(time.Until(at))
-	defer timer.Stop()
 	select {
 	case <-ctx.Done():
 		return nil
@@ -58,7 +56,7 @@ func (l *loop) runStep(ctx context.Context) error {
 			l.pace.watchEnded(now)
 		}
 		return nil
-	case <-timer.C:
+	case <-time.After(time.Until(at)):
 	}
 	switch do {
 	case stepGlance:
@@ -140,13 +138,11 @@ func (l *loop) watch(ctx context.Context) (<-chan struct{}, error) {
 			answer <- armed{hints, err}
 		}(l.arming)
 	}
-	timer := time.NewTimer(patience)
-	defer timer.Stop()
 	select {
 	case a := <-l.arming:
 		l.arming = nil
 		return a.hints, a.err
-	case <-timer.C:
+	case <-time.After(patience):
 		return nil, errHung
 	case <-ctx.Done():
 		return nil, context.Cause(ctx)
@@ -159,12 +155,11 @@ func (l *loop) disarm() {
 		return
 	}
 	l.cancel()
-	timer := time.NewTimer(farewell)
-	defer timer.Stop()
+	late := time.After(farewell)
 	for open := true; open; {
 		select {
 		case _, open = <-l.hints:
-		case <-timer.C:
+		case <-late:
 			open = false
 		}
 	}

@@ -67,34 +67,31 @@ func (k *keeper) Run(ctx context.Context, out podconfig.Sink) error {
 	defer stop()
 	ended := make(chan error, 1)
 	go func() { ended <- k.Source.Run(work, sink{k}) }()
-	timer := time.NewTimer(0)
-	defer timer.Stop()
+	next := time.After(0)
 	for {
 		select {
 		case err := <-ended:
 			return err
 		case <-k.notice:
-		case <-timer.C:
+		case <-next:
 		}
 		if err := k.step(work, podconfig.Change{}); err != nil && work.Err() == nil {
 			stop()
 			<-ended
 			return err
 		}
-		k.wait(timer)
+		next = k.alarm()
 	}
 }
 
-// wait sets the timer to the next step.
-func (k *keeper) wait(timer *time.Timer) {
+// alarm returns a channel that receives at the time of the next step, nil without one.
+func (k *keeper) alarm() <-chan time.Time {
 	k.turn <- struct{}{}
-	again := k.again
-	<-k.turn
-	if again.IsZero() {
-		timer.Stop()
-		return
+	defer func() { <-k.turn }()
+	if k.again.IsZero() {
+		return nil
 	}
-	timer.Reset(time.Until(again))
+	return time.After(time.Until(k.again))
 }
 
 // sink receives the changes of the inner source.

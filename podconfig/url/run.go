@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/keelson-dev/keelson/internal/retry"
 	"github.com/keelson-dev/keelson/podconfig"
 )
 
@@ -19,23 +20,14 @@ func (s *Source) Run(ctx context.Context, out podconfig.Sink) error {
 	if s.own {
 		defer s.client.CloseIdleConnections()
 	}
-	timer := time.NewTimer(0)
-	defer timer.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return nil
-		case <-timer.C:
-		}
+	for ctx.Err() == nil {
 		next, err := s.pollAndSubmit(ctx, out)
-		if ctx.Err() != nil {
-			return nil
-		}
-		if err != nil {
+		if err != nil && ctx.Err() == nil {
 			return err
 		}
-		timer.Reset(next)
+		_ = retry.Sleep(ctx, next)
 	}
+	return nil
 }
 
 // pollAndSubmit polls and submits a change.

@@ -114,18 +114,15 @@ func (f *Folder) Run(ctx context.Context) error {
 				hints = nil // the folder is looked at every Period
 			}
 		}
-		timer := time.NewTimer(time.Until(again))
 		select {
 		case <-ctx.Done():
-			timer.Stop()
 			return nil
 		case _, open := <-hints:
 			if !open {
 				hints = nil
 			}
-		case <-timer.C:
+		case <-time.After(time.Until(again)):
 		}
-		timer.Stop()
 		again = f.Scan(ctx)
 	}
 }

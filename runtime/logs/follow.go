@@ -255,10 +255,8 @@ func (r *reading) release() {
 // wait waits for a hint, at most r.Poll.
 func (r *reading) wait(ctx context.Context) error {
 	r.release()
-	timer := time.NewTimer(r.Poll)
-	defer timer.Stop()
 	select {
-	case <-timer.C:
+	case <-time.After(r.Poll):
 	case _, open := <-r.Changed:
 		if !open {
 			r.Changed = nil

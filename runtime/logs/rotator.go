@@ -17,6 +17,7 @@ import (
 
 	"github.com/keelson-dev/keelson/internal/failurelog"
 	"github.com/keelson-dev/keelson/internal/keylock"
+	"github.com/keelson-dev/keelson/internal/retry"
 	"github.com/keelson-dev/keelson/runtime"
 )
 
@@ -102,21 +103,15 @@ func (r *Rotator) Run(ctx context.Context) error {
 	if r.ran.Swap(true) {
 		return fmt.Errorf("logs: Rotator.Run: %w", ErrRunning)
 	}
-	timer := time.NewTimer(lookInterval)
-	defer timer.Stop()
 	failed := failurelog.Log{Logger: r.opts.Logger, Failed: "cannot rotate logs"}
-	for ; ; timer.Reset(lookInterval) {
-		select {
-		case <-ctx.Done():
-			return nil
-		case <-timer.C:
-		}
+	for retry.Sleep(ctx, lookInterval) == nil {
 		err := r.RotateAll(ctx)
 		if ctx.Err() != nil {
 			return nil
 		}
 		failed.Report(err)
 	}
+	return nil
 }
 
 // RotateAll lists the logs once and rotates big logs. The error includes every log that cannot be

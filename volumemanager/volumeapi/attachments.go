@@ -72,8 +72,7 @@ func (a *Attachments) Attachment(ctx context.Context, spec volumemanager.Spec) (
 		return nil, errors.New("is no persistent CSI volume")
 	}
 	name := attachmentName(spec.PV.Spec.CSI.Driver, spec.PV.Spec.CSI.VolumeHandle, a.options.NodeName)
-	patience := time.NewTimer(attachPatience)
-	defer patience.Stop()
+	patience := time.After(attachPatience)
 	for pause := firstLook; ; pause = min(2*pause, longestLook) {
 		metadata, err := a.look(ctx, name)
 		if err == nil || ctx.Err() != nil || !errors.Is(err, errNotYet) {
@@ -81,7 +80,7 @@ func (a *Attachments) Attachment(ctx context.Context, spec volumemanager.Spec) (
 		}
 		select {
 		case <-time.After(pause):
-		case <-patience.C:
+		case <-patience:
 			return nil, err
 		case <-ctx.Done():
 			return nil, context.Cause(ctx)

@@ -82,13 +82,12 @@ func (f *feed) round(ctx context.Context, well func()) error {
 	}
 	defer stop()
 	well()
-	dead := time.NewTimer(lasts + requestTimeout) // for a server that does not end the watch
-	defer dead.Stop()
+	dead := time.After(lasts + requestTimeout) // for a server that does not end the watch
 	for {
 		select {
 		case <-ctx.Done():
 			return nil
-		case <-dead.C:
+		case <-dead:
 			return nil
 		case e, alive := <-w.ResultChan():
 			switch {

@@ -205,14 +205,12 @@ func (o *Objects) content(ctx context.Context, ref objects.Ref) (content, error)
 	if e == nil {
 		return o.fetch(ctx, ref)
 	}
-	impatient := time.NewTimer(answerPatience)
-	defer impatient.Stop()
 	var cause error
 	select {
 	case <-e.answered:
 	case <-e.dropped:
 		return o.fetch(ctx, ref)
-	case <-impatient.C:
+	case <-time.After(answerPatience):
 	case <-ctx.Done():
 		cause = context.Cause(ctx)
 	case <-o.stopped:

@@ -126,9 +126,7 @@ func (o *Objects) settle(e *entry) {
 func (o *Objects) follow(ctx context.Context, e *entry, s *stream) {
 	var stands <-chan time.Time // nil if no failure of e was reported
 	if o.troubled(e) {
-		timer := time.NewTimer(standing)
-		defer timer.Stop()
-		stands = timer.C
+		stands = time.After(standing)
 	}
 	for {
 		select {

@@ -171,8 +171,7 @@ func (w *once) wait(ctx context.Context, ended <-chan struct{}) ([]Result, error
 	}
 	pods := w.agent.host.DesiredPods()
 	final := make(map[types.UID]Result, len(pods))
-	late := time.NewTimer(w.Timeout)
-	defer late.Stop()
+	late := time.After(w.Timeout)
 	for reason := error(nil); ; {
 		if ctx.Err() != nil {
 			reason = context.Cause(ctx)
@@ -190,7 +189,7 @@ func (w *once) wait(ctx context.Context, ended <-chan struct{}) ([]Result, error
 		}
 		select {
 		case <-w.changed:
-		case <-late.C:
+		case <-late:
 			reason = fmt.Errorf("%w after %s", ErrPodNotRunning, w.Timeout)
 		case <-ctx.Done():
 		case <-ended:
@@ -261,13 +260,12 @@ func (w *once) explain(err error, uid types.UID) error {
 
 // awaitSources returns when the loop has handled the first snapshot of every source.
 func (w *once) awaitSources(ctx context.Context, ended <-chan struct{}) error {
-	late := time.NewTimer(sourceTimeout)
-	defer late.Stop()
+	late := time.After(sourceTimeout)
 	for silent := sourceNames(w.agent.opts.Sources); len(silent) > 0; {
 		select {
 		case name := <-w.spoken:
 			silent = slices.DeleteFunc(silent, func(s string) bool { return s == name })
-		case <-late.C:
+		case <-late:
 			return fmt.Errorf("%w after %s from %s", ErrNoManifests, sourceTimeout, strings.Join(silent, ", "))
 		case <-ctx.Done():
 			return context.Cause(ctx)

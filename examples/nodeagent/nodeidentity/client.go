@@ -260,12 +260,10 @@ func (p patient) wait(ctx context.Context) error {
 	if p.manager.Current() != nil {
 		return nil
 	}
-	late := time.NewTimer(certificatePatience)
-	defer late.Stop()
 	select {
 	case <-changed:
 		return nil
-	case <-late.C:
+	case <-time.After(certificatePatience):
 		return errNoCertificate
 	case <-ctx.Done():
 		return context.Cause(ctx)

@@ -55,13 +55,11 @@ func (l *renewer) run(ctx context.Context, registered <-chan types.UID) {
 			renewed = time.Now()
 		}
 		interval := l.valid / leaseRenewals
-		timer := time.NewTimer(interval + rand.N(interval/25)) // spread, for many nodes
 		select {
-		case <-timer.C:
+		case <-time.After(interval + rand.N(interval/25)): // spread, for many nodes
 		case l.uid = <-registered: // the node was recreated
 		case <-ctx.Done():
 		}
-		timer.Stop()
 	}
 }
 

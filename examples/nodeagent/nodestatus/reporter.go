@@ -414,10 +414,8 @@ func request[T any](ctx context.Context, call func(context.Context) (T, error)) 
 
 // sleep waits until d has passed, ctx ends or wake receives a value.
 func sleep(ctx context.Context, d time.Duration, wake <-chan struct{}) {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
 	select {
-	case <-timer.C:
+	case <-time.After(d):
 	case <-wake:
 	case <-ctx.Done():
 	}

@@ -98,8 +98,7 @@ func (k *keeper) start(users record.Users, command []string) (err error) {
 	if err != nil {
 		return err
 	}
-	late := time.NewTimer(pastaTime)
-	defer late.Stop()
+	late := time.After(pastaTime)
 	again := time.NewTicker(2 * time.Millisecond)
 	defer again.Stop()
 	for {
@@ -113,7 +112,7 @@ func (k *keeper) start(users record.Users, command []string) (err error) {
 		case <-again.C:
 		case <-k.asked:
 			return errors.New("stopped during the start")
-		case <-late.C:
+		case <-late:
 			return fmt.Errorf("pasta: the network is not ready after %v", pastaTime)
 		}
 	}

@@ -133,11 +133,9 @@ const sourcesPatience = 2 * time.Minute
 // collect runs the collector until ctx ends. It first waits for the sources: image ages survive a
 // restart, so an image of a pod that has not been listed yet would be old and unused.
 func (m *Images) collect(ctx context.Context) error {
-	timer := time.NewTimer(sourcesPatience)
-	defer timer.Stop()
 	select {
 	case <-m.host.Sourced:
-	case <-timer.C:
+	case <-time.After(sourcesPatience):
 	case <-ctx.Done():
 	}
 	return m.collector.Run(ctx)

@@ -99,9 +99,7 @@ func (u *inUse) run(ctx context.Context) {
 		return
 	}
 	u.wanted.Notify()
-	retry := time.NewTimer(time.Hour)
-	retry.Stop()
-	defer retry.Stop()
+	var again <-chan time.Time // nil without a failed report
 	pause := reportPause
 	for {
 		select {
@@ -109,12 +107,12 @@ func (u *inUse) run(ctx context.Context) {
 			u.last(ctx)
 			return
 		case <-u.wanted:
-		case <-retry.C:
+		case <-again:
 		}
 		if u.report(ctx, reportTimeout) {
 			pause = reportPause
 		} else {
-			retry.Reset(pause)
+			again = time.After(pause)
 			pause = min(2*pause, reportPauseMax)
 		}
 	}

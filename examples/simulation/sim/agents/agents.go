@@ -307,15 +307,13 @@ func (a *Agents) Next(until time.Duration) (sim.Event, bool, error) {
 			return sim.Event{}, false, nil
 		}
 		longest := a.longest() + patience
-		timer := time.NewTimer(min(wait, longest))
 		select {
 		case <-a.changed:
-		case <-timer.C:
+		case <-time.After(min(wait, longest)):
 			if wait > longest {
 				return sim.Event{}, false, fmt.Errorf("agents: no event of bound pods for %v", longest)
 			}
 		}
-		timer.Stop()
 	}
 }
 

@@ -76,18 +76,16 @@ func New(h *feature.Host, o Options) (feature.Feature, error) {
 }
 
 func (m *mirrors) run(ctx context.Context) error {
-	next := time.NewTimer(time.Hour)
-	next.Stop()
-	defer next.Stop()
+	var next <-chan time.Time // nil without a failed request
 	for {
 		select {
 		case <-ctx.Done():
 			return nil
 		case <-m.wanted:
-		case <-next.C:
+		case <-next:
 		}
 		if again := m.reconcile(ctx); !again.IsZero() {
-			next.Reset(time.Until(again))
+			next = time.After(time.Until(again))
 		}
 	}
 }
