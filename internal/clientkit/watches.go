@@ -4,7 +4,6 @@ package clientkit
 
 import (
 	"context"
-	"sync"
 	"time"
 
 	"k8s.io/apimachinery/pkg/watch"
@@ -36,33 +35,4 @@ func drain(w watch.Interface) {
 	w.Stop()
 	for range w.ResultChan() {
 	}
-}
-
-// Calls counts calls in progress, for clients of client-go's reflector: the reflector lists in
-// goroutines and does not wait for their end.
-type Calls struct {
-	mu      sync.Mutex
-	closed  bool
-	running sync.WaitGroup
-}
-
-// Begin reports whether a call may begin. The caller then calls End once.
-func (c *Calls) Begin() bool {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if !c.closed {
-		c.running.Add(1)
-	}
-	return !c.closed
-}
-
-// End ends a call.
-func (c *Calls) End() { c.running.Done() }
-
-// Close waits for the calls in progress, and prevents further calls.
-func (c *Calls) Close() {
-	c.mu.Lock()
-	c.closed = true
-	c.mu.Unlock()
-	c.running.Wait()
 }

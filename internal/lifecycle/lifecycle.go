@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package lifecycle defines the stages of a value that runs once.
+// Package lifecycle defines the stages of a value that runs once, and counts the calls that its end waits for.
 package lifecycle
 
 // Stage says whether Run of a value was not called yet, runs, or has returned. A stage never moves

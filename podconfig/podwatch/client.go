@@ -19,6 +19,7 @@ import (
 	"k8s.io/client-go/tools/cache"
 
 	"github.com/keelson-dev/keelson/internal/clientkit"
+	"github.com/keelson-dev/keelson/internal/lifecycle"
 	"github.com/keelson-dev/keelson/internal/retry"
 )
 
@@ -48,7 +49,7 @@ type client struct {
 	// notBefore is the earliest time to open the next watch after a short watch.
 	notBefore time.Time
 
-	lists clientkit.Calls
+	lists lifecycle.Calls // the reflector lists in goroutines, and does not wait for their end
 }
 
 var (

@@ -13,14 +13,14 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/tools/cache"
 
-	"github.com/keelson-dev/keelson/internal/clientkit"
+	"github.com/keelson-dev/keelson/internal/lifecycle"
 )
 
 // listing is the reflector's client. It lists and watches, and does not offer streamed lists,
 // because Services are small.
 type listing struct {
 	*Cache
-	lists clientkit.Calls
+	lists lifecycle.Calls // the reflector lists in goroutines, and does not wait for their end
 }
 
 var (

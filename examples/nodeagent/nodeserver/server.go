@@ -11,10 +11,11 @@ import (
 	"net/http"
 	"path"
 	"strings"
-	"sync"
 	"time"
 
 	"go.uber.org/zap"
+
+	"github.com/keelson-dev/keelson/internal/lifecycle"
 )
 
 // Options configure a Server.
@@ -58,7 +59,7 @@ type Server struct {
 	log       *zap.Logger
 	strangers strangers
 
-	requests calls
+	requests lifecycle.Calls
 	ending   context.Context // ends with Close
 	end      context.CancelFunc
 }
@@ -132,11 +133,11 @@ func (s *Server) Serve(ctx context.Context, l net.Listener) error {
 
 // ServeHTTP answers a request. After Close every request is answered with 503.
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	if !s.requests.begin() {
+	if !s.requests.Begin() {
 		http.Error(w, "the node agent is stopping", http.StatusServiceUnavailable)
 		return
 	}
-	defer s.requests.running.Done()
+	defer s.requests.End()
 	defer s.observer.observe(describe(r, s.served))()
 	ctx, cancel := context.WithCancel(r.Context())
 	defer cancel()
@@ -147,31 +148,6 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 // Close ends the contexts of all requests, and waits until every request has been answered and every
 // upgraded connection is closed. Close may be called more than once.
 func (s *Server) Close() {
-	s.requests.close()
 	s.end()
-	s.requests.running.Wait()
-}
-
-// calls counts calls, of which none begins after close. The end of a call is running.Done.
-type calls struct {
-	mu      sync.Mutex
-	closed  bool
-	running sync.WaitGroup // Add is called with the lock, before closed is set
-}
-
-// begin counts a call, unless close was called before.
-func (c *calls) begin() bool {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if !c.closed {
-		c.running.Add(1)
-	}
-	return !c.closed
-}
-
-// close lets no further call begin.
-func (c *calls) close() {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.closed = true
+	s.requests.Close()
 }

@@ -21,6 +21,7 @@ import (
 	"k8s.io/streaming/pkg/httpstream/wsstream"
 	utilexec "k8s.io/utils/exec"
 
+	"github.com/keelson-dev/keelson/internal/lifecycle"
 	"github.com/keelson-dev/keelson/runtime"
 	"github.com/keelson-dev/keelson/runtime/logs"
 )
@@ -104,13 +105,13 @@ func (l *local) portForward(w http.ResponseWriter, r *http.Request, pod *v1.Pod,
 		}
 	}
 	defer context.AfterFunc(ctx, func() {
-		d.close()
+		d.connections.Close()
 		end()
 	})()
 	portforward.ServePortForward(watched, r, d, pod.Name, string(pod.UID), &portforward.V4Options{Ports: ports},
 		noTimeout, streamPatience, portforward.SupportedProtocols)
 	end()
-	d.close()
+	d.connections.Close()
 	return nil
 }
 
@@ -184,24 +185,18 @@ type dialer struct {
 
 	connect func(ctx context.Context, network, address string) (net.Conn, error)
 
-	connections calls
+	connections lifecycle.Calls // closed after the end of ctx
 }
 
 // dialPatience is how long a port may take to accept a connection.
 const dialPatience = 10 * time.Second
 
-// close waits until the connections have ended. The caller has ended ctx.
-func (d *dialer) close() {
-	d.connections.close()
-	d.connections.running.Wait()
-}
-
 // PortForward implements portforward.PortForwarder. Each direction ends separately.
 func (d *dialer) PortForward(_ context.Context, _, _ string, port int32, stream io.ReadWriteCloser) error {
-	if !d.connections.begin() {
+	if !d.connections.Begin() {
 		return net.ErrClosed
 	}
-	defer d.connections.running.Done()
+	defer d.connections.End()
 	conn, err := d.dial(strconv.Itoa(int(port)))
 	if err != nil {
 		return err
