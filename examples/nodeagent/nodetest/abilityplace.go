@@ -38,7 +38,7 @@ func placing() ability {
 				text    string
 			}{
 				{50, " port=80" + pick(g, "", "", "/UDP", "@10.0.0.1", "@10.0.0.2")}, {20, " initport=" + pick(g, "80", "81")}, {20, " hostnetwork"},
-				{8, " os=" + pick(g, "windows", "linux")}, {8, " oslabel=" + pick(g, "windows", "linux")}, {60, " tolerate=example.com/maintenance"},
+				{8, " os=" + pick(g, "windows", "linux")}, {8, " oslabel=" + pick(g, "windows", "linux")}, {60, " tolerate=example.com/" + pick(g, "maintenance", "maintenance", "maintenance:NoExecute", "maintenance:NoSchedule", "other")},
 			} {
 				if g.chance(need.percent) {
 					s += need.text
@@ -84,8 +84,20 @@ func (a *args) place(pod *v1.Pod) {
 	if name, ok := a.option("oslabel"); ok {
 		pod.Labels = map[string]string{v1.LabelOSStable: name}
 	}
-	if key, ok := a.option("tolerate"); ok {
-		pod.Spec.Tolerations = []v1.Toleration{{Key: key, Operator: v1.TolerationOpExists}}
+	if word, ok := a.option("tolerate"); ok {
+		key, effect, _ := strings.Cut(word, ":")
+		pod.Spec.Tolerations = []v1.Toleration{{Key: key, Operator: v1.TolerationOpExists, Effect: v1.TaintEffect(effect)}}
+	}
+	if word, ok := a.option("near"); ok {
+		selector := &v1.NodeSelector{}
+		for _, zone := range strings.Split(word, ",") {
+			is := v1.NodeSelectorRequirement{Key: zoneLabel, Operator: v1.NodeSelectorOpIn, Values: []string{strings.TrimPrefix(zone, "!")}}
+			if strings.HasPrefix(zone, "!") {
+				is.Operator = v1.NodeSelectorOpNotIn
+			}
+			selector.NodeSelectorTerms = append(selector.NodeSelectorTerms, v1.NodeSelectorTerm{MatchExpressions: []v1.NodeSelectorRequirement{is}})
+		}
+		pod.Spec.Affinity = &v1.Affinity{NodeAffinity: &v1.NodeAffinity{RequiredDuringSchedulingIgnoredDuringExecution: selector}}
 	}
 }
 
@@ -117,8 +129,8 @@ func (p *peace) impossible(uid types.UID, life int) (reasons []string) {
 		labelled && system != "linux",
 		pod.Spec.OS != nil && pod.Spec.OS.Name != v1.Linux,
 		pod.Spec.SecurityContext != nil && len(pod.Spec.SecurityContext.Sysctls) > 0,
-		zoned && zone != zoneHere,
-		!p.wanted[uid][life].static && len(pod.Spec.Tolerations) == 0 && slices.ContainsFunc(p.taints, func(t v1.Taint) bool { return t.Effect == v1.TaintEffectNoExecute }),
+		zoned && zone != zoneHere || !nearHere(pod),
+		!p.wanted[uid][life].static && slices.ContainsFunc(p.taints, func(t v1.Taint) bool { return t.Effect == v1.TaintEffectNoExecute && !bears(pod, t) }),
 	}
 	for i, reason := range impossibilities {
 		if is[i] {
@@ -126,6 +138,26 @@ func (p *peace) impossible(uid types.UID, life int) (reasons []string) {
 		}
 	}
 	return reasons
+}
+
+// nearHere reports whether one of the zones of a pod's affinity is the node's.
+func nearHere(pod *v1.Pod) bool {
+	if pod.Spec.Affinity == nil {
+		return true
+	}
+	for _, term := range pod.Spec.Affinity.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution.NodeSelectorTerms {
+		if is := term.MatchExpressions[0]; (is.Values[0] == zoneHere) == (is.Operator == v1.NodeSelectorOpIn) {
+			return true
+		}
+	}
+	return false
+}
+
+// bears reports whether a pod tolerates a taint of the node.
+func bears(pod *v1.Pod, taint v1.Taint) bool {
+	return slices.ContainsFunc(pod.Spec.Tolerations, func(t v1.Toleration) bool {
+		return t.Key == taint.Key && (t.Effect == "" || t.Effect == taint.Effect)
+	})
 }
 
 // limits are the limits of a node. Without room the node has no limits.

@@ -18,7 +18,7 @@ import (
 
 // podFields is the description of a pod in one line, for Commands.
 const podFields = "NAME[@UID] [v=N] [main=C,…] [init=C,…] [sidecar=C,…] [restart=POLICY] [grace=SECONDS] [volume=V,…] [emptydir=V,…] [config=NAME] [env=KEY[?],…] " +
-	"[live=C[:DELAY[:GRACE]]] [ready=C[:DELAY[:SUCCESSES]]] [startup=C[:DELAY[:GRACE]]] [period=SECONDS] [failures=N] [own=C:POLICY] [rule=C:CODE[,CODE…][:not][:all]]… [deadline=SECONDS] [cpu=MILLICORES] [memory=MIB] [disk=MIB] [initcpu=MILLICORES] [burst=N] [resizing=RESOURCE] [priority=N] [gate=CONDITION] [zone=NAME] [sysctl=NAME] [port=N[/PROTOCOL][@IP]] [initport=N…] [hostnetwork] [os=NAME] [oslabel=NAME] [tolerate=KEY] [user=[C:]ID]… [pull=POLICY] [prestop=C:DURATION|fail|pass] [poststart=C:DURATION|fail|pass]"
+	"[live=C[:DELAY[:GRACE]]] [ready=C[:DELAY[:SUCCESSES]]] [startup=C[:DELAY[:GRACE]]] [period=SECONDS] [failures=N] [own=C:POLICY] [rule=C:CODE[,CODE…][:not][:all]]… [deadline=SECONDS] [cpu=MILLICORES] [memory=MIB] [disk=MIB] [initcpu=MILLICORES] [burst=N] [resizing=RESOURCE] [priority=N] [gate=CONDITION] [zone=NAME] [near=[!]ZONE[,[!]ZONE]] [sysctl=NAME] [port=N[/PROTOCOL][@IP]] [initport=N…] [hostnetwork] [os=NAME] [oslabel=NAME] [tolerate=KEY[:EFFECT]] [user=[C:]ID]… [pull=POLICY] [prestop=C:DURATION|fail|pass] [poststart=C:DURATION|fail|pass]"
 
 // pod takes the description of a pod in a line.
 func (a *args) pod() *v1.Pod {

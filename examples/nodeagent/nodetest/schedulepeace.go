@@ -53,7 +53,7 @@ func (g *generator) needs() (fields string) {
 	}{
 		{80, fmt.Sprintf(" cpu=%d", pick(g, 100, 500, 1000, 1500))}, {60, fmt.Sprintf(" memory=%d", pick(g, 64, 300, 700))},
 		{30, fmt.Sprintf(" disk=%d", pick(g, 50, 120))}, {30, fmt.Sprintf(" initcpu=%d", pick(g, 100, 700, 1200))},
-		{60, fmt.Sprintf(" priority=%d", pick(g, 0, 100, 2000000000, 2000001000))}, {4, " zone=b"}, {3, " sysctl=kernel.msgmax"},
+		{60, fmt.Sprintf(" priority=%d", pick(g, 0, 100, 2000000000, 2000001000))}, {4, " zone=b"}, {8, " near=" + pick(g, "a", "b", "!a", "b,a", "!a,b")}, {3, " sysctl=kernel.msgmax"},
 	} {
 		if g.chance(need.percent) {
 			fields += need.text
