@@ -118,18 +118,22 @@ func canRestartAll(c *v1.Container) bool {
 }
 
 // endsShown checks that a status shows no instance as running that has ended before. A container that is restarted within a
-// second counts as running meanwhile.
+// second may count as running meanwhile, and only such a container.
 func (p *peace) endsShown() {
-	ended := make(map[string]*run)
-	for _, r := range p.runs {
-		if r.exited < forever {
-			ended[r.id] = r
+	ended, quick := make(map[string]*run), make(map[string]bool)
+	for _, chain := range p.chains {
+		for i, r := range chain {
+			if r.exited < forever {
+				ended[r.id] = r
+				quick[r.id] = i+1 < len(chain) && chain[i+1].started < r.exited+time.Second
+			}
 		}
 	}
 	for _, s := range p.h.Statuses {
 		for c := range podfacts.AllStatuses(&s.Status) {
 			_, id, _ := strings.Cut(c.ContainerID, "://")
-			if r := ended[id]; r != nil && c.State.Running != nil && r.exited+soon < s.At {
+			r := ended[id]
+			if r != nil && c.State.Running != nil && (r.exited+soon < s.At || r.exited < s.At && !quick[id]) {
 				p.violate(s.At, "%s (%s/%s) is published as running, and has ended at %.3fs", id, r.uid, r.name, r.exited.Seconds())
 			}
 		}

@@ -55,7 +55,34 @@ func (p *player) settled(d time.Duration) error {
 			errs = append(errs, fmt.Errorf("after %v of quiet, pod %s (%s): %w", d, pod.Name, pod.UID, err))
 		}
 	}
-	return errors.Join(append(append(errs, p.nothingElse(wanted)), p.orphanedMirrors()...)...)
+	return errors.Join(append(append(errs, p.nothingElse(wanted), p.atRest(d)), p.orphanedMirrors()...)...)
+}
+
+// A crash loop with the longest back-off makes a handful of statuses in restTime. The agent sends at most one request for a pod
+// in ten seconds once nothing new is to be said.
+const (
+	restTime     = 5 * time.Minute
+	restRequests = 30
+)
+
+// atRest checks that an agent sends few requests for a pod while nothing happens.
+func (p *player) atRest(quiet time.Duration) error {
+	if quiet <= restTime {
+		return nil
+	}
+	h := p.node.History()
+	sent := make(map[types.UID]int)
+	for _, r := range h.Requests {
+		if r.At > h.Taken-restTime {
+			sent[r.Pod.UID]++
+		}
+	}
+	for uid, n := range sent {
+		if n > restRequests {
+			return fmt.Errorf("%d requests to the API server for %s in %v of quiet", n, uid, restTime)
+		}
+	}
+	return nil
 }
 
 // quiet clears all faults.
