@@ -117,23 +117,33 @@ func canRestartAll(c *v1.Container) bool {
 	})
 }
 
-// endsShown checks that a status shows no instance as running that has ended before. A container that is restarted within a
-// second may count as running meanwhile, and only such a container.
+// endsShown checks that a status shows no instance as running that has ended before. A container that is restarted at once, or
+// after hooks, may count as running meanwhile.
 func (p *peace) endsShown() {
-	ended, quick := make(map[string]*run), make(map[string]bool)
-	for _, chain := range p.chains {
+	shown := make(map[string]time.Duration) // how long an instance that has ended may count as running, by ID
+	ended := make(map[string]*run)
+	for key, chain := range p.chains {
 		for i, r := range chain {
-			if r.exited < forever {
-				ended[r.id] = r
-				quick[r.id] = i+1 < len(chain) && chain[i+1].started < r.exited+time.Second
+			if r.exited == forever {
+				continue
+			}
+			ended[r.id], shown[r.id] = r, r.exited
+			if key.life < 0 || i+1 == len(chain) {
+				continue
+			}
+			pod, quick := p.lastManifest(key.uid, key.life), r.exited+time.Second
+			for _, c := range allContainers(pod) {
+				quick += afterStart(c) + hookTime(c)
+			}
+			if chain[i+1].started <= quick {
+				shown[r.id] = chain[i+1].started
 			}
 		}
 	}
 	for _, s := range p.h.Statuses {
 		for c := range podfacts.AllStatuses(&s.Status) {
 			_, id, _ := strings.Cut(c.ContainerID, "://")
-			r := ended[id]
-			if r != nil && c.State.Running != nil && (r.exited+soon < s.At || r.exited < s.At && !quick[id]) {
+			if r := ended[id]; r != nil && c.State.Running != nil && shown[id] < s.At {
 				p.violate(s.At, "%s (%s/%s) is published as running, and has ended at %.3fs", id, r.uid, r.name, r.exited.Seconds())
 			}
 		}
