@@ -153,6 +153,6 @@ func (g *generator) retune() {
 	}
 	c := s.containers[g.rand.IntN(len(s.containers))]
 	g.say("agent stop")
-	g.try(fmt.Sprintf("retune %s/%s cpu=%d burst=%d", name, c, pick(g, 300, 700), pick(g, 1, 3)))
+	g.try(fmt.Sprintf("retune %s/%s cpu=%d burst=%d", name, c, pick(g, 100, 500, 700), pick(g, 1, 3)))
 	g.say("agent start")
 }

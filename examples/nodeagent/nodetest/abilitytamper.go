@@ -67,7 +67,11 @@ const mended = 30 * time.Second
 
 // ofAgent reports whether only the agent writes the condition.
 func ofAgent(c v1.PodCondition) bool {
-	return c.Type == v1.PodInitialized || c.Type == v1.PodReady || c.Type == v1.ContainersReady || c.Type == v1.PodReadyToStartContainers
+	switch c.Type {
+	case v1.PodInitialized, v1.PodReady, v1.ContainersReady, v1.PodReadyToStartContainers, v1.AllContainersRestarting, v1.PodResizePending, v1.PodResizeInProgress:
+		return true
+	}
+	return false
 }
 
 // heardInFull checks that the API server has the agent's status of a pod that has not ended. The
