@@ -58,33 +58,6 @@ func (p *player) settled(d time.Duration) error {
 	return errors.Join(append(append(errs, p.nothingElse(wanted), p.atRest(d)), p.orphanedMirrors()...)...)
 }
 
-// A crash loop with the longest back-off makes a handful of statuses in restTime. The agent sends at most one request for a pod
-// in ten seconds once nothing new is to be said.
-const (
-	restTime     = 5 * time.Minute
-	restRequests = 30
-)
-
-// atRest checks that an agent sends few requests for a pod while nothing happens.
-func (p *player) atRest(quiet time.Duration) error {
-	if quiet <= restTime {
-		return nil
-	}
-	h := p.node.History()
-	sent := make(map[types.UID]int)
-	for _, r := range h.Requests {
-		if r.At > h.Taken-restTime {
-			sent[r.Pod.UID]++
-		}
-	}
-	for uid, n := range sent {
-		if n > restRequests {
-			return fmt.Errorf("%d requests to the API server for %s in %v of quiet", n, uid, restTime)
-		}
-	}
-	return nil
-}
-
 // quiet clears all faults.
 func (p *player) quiet() error {
 	p.clear("")
@@ -128,7 +101,7 @@ func (p *player) converged(pod *v1.Pod) error {
 		return errors.New("it is lost: the agent does not know it")
 	}
 	truth := p.truth(pod.UID)
-	if err := errors.Join(p.apiKnows(pod, status), p.mirrored(pod, status)); err != nil {
+	if err := errors.Join(p.apiKnows(pod, status), p.mirrored(pod, status), p.workerOf(pod.UID, status)); err != nil {
 		return err
 	}
 	if slices.Contains(impossibilities, status.Reason) {
