@@ -127,32 +127,41 @@ func (g *generator) registry() {
 
 // resize changes the cpu of a pod of the API server with a cpu request.
 func (g *generator) resize() {
-	amount := pick(g, 100, 200, 500, 1000, 3000)
+	name := g.resourceful()
+	if name == "" {
+		return
+	}
+	what := "cpu"
+	if g.peaceful && g.chance(40) && strings.Contains(g.shapes[name].fields, " memory=") {
+		what = "memory"
+	}
+	if !g.peaceful && g.chance(20) {
+		g.say(fmt.Sprintf("fault f%d op=UpdateResources nth=1 %s", len(g.script.Lines), pick(g, "err", "lost", "hang")))
+	}
+	g.try(fmt.Sprintf("resize %s %s=%d", name, what, pick(g, 100, 200, 500, 1000, 3000)))
+}
+
+// resourceful returns a pod of the API server with resources, or "".
+func (g *generator) resourceful() string {
 	able := slices.DeleteFunc(slices.Clone(g.names), func(name string) bool {
 		return g.shapes[name].static || !strings.Contains(g.shapes[name].fields, " cpu=")
 	})
-	if len(able) > 0 {
-		name, what := able[g.rand.IntN(len(able))], "cpu"
-		if g.peaceful && g.chance(40) && strings.Contains(g.shapes[name].fields, " memory=") {
-			what = "memory"
-		}
-		if !g.peaceful && g.chance(20) {
-			g.say(fmt.Sprintf("fault f%d op=UpdateResources nth=1 %s", len(g.script.Lines), pick(g, "err", "lost", "hang")))
-		}
-		g.try(fmt.Sprintf("resize %s %s=%d", name, what, amount))
+	if len(able) == 0 {
+		return ""
 	}
+	return able[g.rand.IntN(len(able))]
 }
 
 // retune adds a step in which somebody changes the resources of a container while no agent runs. The next agent gives the
-// container its resources again, if that needs no restart. Containers of static pods stay as they are. On a node with limits,
-// the next agent would also decide anew about rejected pods.
+// container its resources again, if that needs no restart. On a node with limits, the next agent would also decide anew about
+// rejected pods.
 func (g *generator) retune() {
-	name, s := g.anyPod()
-	if s.static || g.limited || strings.Contains(s.fields, " resizing=") {
+	name := g.resourceful()
+	if name == "" || g.limited || strings.Contains(g.shapes[name].fields, " resizing=") {
 		return
 	}
-	c := s.containers[g.rand.IntN(len(s.containers))]
+	containers := g.shapes[name].containers
 	g.say("agent stop")
-	g.try(fmt.Sprintf("retune %s/%s cpu=%d burst=%d", name, c, pick(g, 100, 500, 700), pick(g, 1, 3)))
+	g.try(fmt.Sprintf("retune %s/%s cpu=%d burst=%d", name, containers[g.rand.IntN(len(containers))], pick(g, 100, 500, 700), pick(g, 1, 3)))
 	g.say("agent start")
 }
