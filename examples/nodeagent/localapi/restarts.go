@@ -32,7 +32,8 @@ func (r *Restarts) Sources(sources ...podconfig.Source) (all []podconfig.Source)
 			all = append(all, s)
 			continue
 		}
-		wrapped := &restartable{Source: s, requests: make(chan request), changes: make(chan submitted), stopped: make(chan struct{})}
+		wrapped := &restartable{Source: s, turn: make(chan struct{}, 1), taken: map[types.UID]*takenPod{}}
+		wrapped.turn <- struct{}{} // Run releases it
 		r.mu.sources = append(r.mu.sources, wrapped)
 		all = append(all, wrapped)
 	}
@@ -55,10 +56,12 @@ func (r *Restarts) take(ctx context.Context, pod *v1.Pod) (release func(), err e
 		if s.Name() != pod.Annotations["kubernetes.io/config.source"] {
 			continue
 		}
-		if err := s.ask(ctx, request{pod: pod}); err != nil {
+		if err := s.inTurn(ctx, func() error { return s.take(pod) }); err != nil {
 			return nil, err
 		}
-		return func() { _ = s.ask(context.WithoutCancel(ctx), request{pod: pod, release: true}) }, nil
+		return func() {
+			_ = s.inTurn(context.WithoutCancel(ctx), func() error { return s.giveBack(pod.UID) })
+		}, nil
 	}
 	return nil, errNotRestartable
 }
@@ -66,9 +69,12 @@ func (r *Restarts) take(ctx context.Context, pod *v1.Pod) (release func(), err e
 // restartable is a source that can withhold a pod for a time.
 type restartable struct {
 	podconfig.Source
-	requests chan request
-	changes  chan submitted
-	stopped  chan struct{} // closed at the end of Run
+	turn chan struct{} // has a value before Run, and while a change is submitted
+
+	// The holder of the turn owns these fields.
+	ctx   context.Context // of Run
+	out   podconfig.Sink  // nil after Run
+	taken map[types.UID]*takenPod
 }
 
 // WrapSource implements node.SourceWrapper.
@@ -76,74 +82,35 @@ func (s *restartable) WrapSource(wrap func(podconfig.Source) podconfig.Source) {
 	s.Source = wrap(s.Source)
 }
 
-// request takes or releases a pod.
-type request struct {
-	pod     *v1.Pod
-	release bool
-	done    chan error
+// Run implements podconfig.Source.
+func (s *restartable) Run(ctx context.Context, out podconfig.Sink) error {
+	s.ctx, s.out = ctx, out
+	<-s.turn
+	defer func() {
+		s.turn <- struct{}{}
+		s.out = nil
+		<-s.turn
+	}()
+	return s.Source.Run(ctx, s)
 }
 
-// submitted is a change of the source, and the place for the error of Submit.
-type submitted struct {
-	podconfig.Change
-	done chan error
-}
-
-func (s *restartable) ask(ctx context.Context, r request) error {
-	r.done = make(chan error, 1)
+// inTurn calls do, which may submit changes.
+func (s *restartable) inTurn(ctx context.Context, do func() error) error {
 	select {
-	case s.requests <- r:
-		return <-r.done
-	case <-s.stopped:
-		return errStopping
+	case s.turn <- struct{}{}:
+		defer func() { <-s.turn }()
 	case <-ctx.Done():
 		return context.Cause(ctx)
 	}
+	if s.out == nil {
+		return errStopping
+	}
+	return do()
 }
 
 // Submit implements podconfig.Sink for the wrapped source.
 func (s *restartable) Submit(ctx context.Context, c podconfig.Change) error {
-	change := submitted{c, make(chan error, 1)}
-	select {
-	case s.changes <- change:
-		return <-change.done
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	}
-}
-
-// Run implements podconfig.Source.
-func (s *restartable) Run(ctx context.Context, out podconfig.Sink) error {
-	defer close(s.stopped)
-	inner, cancel := context.WithCancel(ctx)
-	defer cancel()
-	ended := make(chan error, 1)
-	go func() { ended <- s.Source.Run(inner, s) }() // joined below
-	taken := map[types.UID]*takenPod{}
-	for {
-		select {
-		case c := <-s.changes:
-			c.done <- out.Submit(ctx, without(taken, c.Change))
-		case r := <-s.requests:
-			if r.release {
-				r.done <- s.giveBack(ctx, out, taken, r.pod.UID)
-				continue
-			}
-			held := taken[r.pod.UID]
-			if held == nil {
-				held = &takenPod{pod: r.pod}
-				taken[r.pod.UID] = held
-			}
-			held.requests++
-			err := out.Submit(ctx, podconfig.Remove(r.pod.UID))
-			if err != nil {
-				_ = s.giveBack(ctx, out, taken, r.pod.UID) // the first error counts
-			}
-			r.done <- err
-		case err := <-ended:
-			return err
-		}
-	}
+	return s.inTurn(ctx, func() error { return s.out.Submit(ctx, without(s.taken, c)) })
 }
 
 // takenPod is a pod that is withheld until the last of its requests is released.
@@ -152,17 +119,32 @@ type takenPod struct {
 	requests int
 }
 
+// take removes a pod for a request.
+func (s *restartable) take(pod *v1.Pod) error {
+	held := s.taken[pod.UID]
+	if held == nil {
+		held = &takenPod{pod: pod}
+		s.taken[pod.UID] = held
+	}
+	held.requests++
+	err := s.out.Submit(s.ctx, podconfig.Remove(pod.UID))
+	if err != nil {
+		_ = s.giveBack(pod.UID) // the first error counts
+	}
+	return err
+}
+
 // giveBack ends a request for a pod. After the last one, the pod is submitted again.
-func (s *restartable) giveBack(ctx context.Context, out podconfig.Sink, taken map[types.UID]*takenPod, uid types.UID) error {
-	held := taken[uid]
+func (s *restartable) giveBack(uid types.UID) error {
+	held := s.taken[uid]
 	if held.requests--; held.requests > 0 {
 		return nil
 	}
-	delete(taken, uid)
+	delete(s.taken, uid)
 	if held.pod == nil {
 		return nil
 	}
-	return out.Submit(ctx, podconfig.Upsert(held.pod.DeepCopy()))
+	return s.out.Submit(s.ctx, podconfig.Upsert(held.pod.DeepCopy()))
 }
 
 // without returns a change without the taken pods, and keeps their newest content.
