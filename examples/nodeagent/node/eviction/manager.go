@@ -17,6 +17,7 @@ import (
 
 	"github.com/keelson-dev/keelson/examples/nodeagent/node/pressure"
 	"github.com/keelson-dev/keelson/internal/failurelog"
+	"github.com/keelson-dev/keelson/internal/retry"
 )
 
 // Levels are the free resources of the node.
@@ -184,8 +185,5 @@ func (m *Manager) pause(ctx context.Context, began, next time.Time) {
 	case <-ended:
 	case <-m.opts.Wake:
 	}
-	select {
-	case <-ctx.Done():
-	case <-time.After(time.Until(began.Add(minPause))):
-	}
+	_ = retry.Sleep(ctx, time.Until(began.Add(minPause)))
 }

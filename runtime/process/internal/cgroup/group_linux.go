@@ -9,12 +9,14 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
 
 	"golang.org/x/sys/unix"
 
+	"github.com/keelson-dev/keelson/internal/retry"
 	"github.com/keelson-dev/keelson/runtime/process/internal/record"
 )
 
@@ -262,9 +264,7 @@ func Remove(ctx context.Context, g *record.Cgroup) error {
 			if err := kill(folder); err != nil {
 				return err
 			}
-			select {
-			case <-time.After(wait):
-			case <-ctx.Done():
+			if retry.Sleep(ctx, wait) != nil {
 				return fmt.Errorf("%s has processes that do not end: %w", folder, context.Cause(ctx))
 			}
 		}
@@ -288,12 +288,8 @@ func kill(folder string) error {
 		if err != nil {
 			continue // it has ended
 		}
-		if again, err := processes(folder); err == nil {
-			for _, p := range again {
-				if p == pid {
-					_ = unix.PidfdSendSignal(fd, unix.SIGKILL, nil, 0) // Remove tries again
-				}
-			}
+		if again, err := processes(folder); err == nil && slices.Contains(again, pid) {
+			_ = unix.PidfdSendSignal(fd, unix.SIGKILL, nil, 0) // Remove tries again
 		}
 		_ = unix.Close(fd)
 	}
