@@ -10,7 +10,6 @@ import (
 	"net"
 	"net/http"
 	"path/filepath"
-	"sync"
 	"time"
 
 	"go.uber.org/zap"
@@ -109,12 +108,14 @@ func (c *Client) read() (*Store, *kubeconfig, error) {
 
 // manage sets up the manager of the certificate, and the clients' configuration.
 func (c *Client) manage(store *Store, known *kubeconfig) (err error) {
+	c.dialer = connrotation.NewDialer((&net.Dialer{Timeout: 30 * time.Second, KeepAlive: 30 * time.Second}).DialContext)
 	opts := Options{
 		Store:       store,
 		Signer:      certificatesv1.KubeAPIServerClientKubeletSignerName,
 		Template:    func() (Template, bool) { return ClientTemplate(c.Node), true },
 		Requester:   c.requester,
 		onlyExpired: c.OnlyExpired,
+		replaced:    c.dialer.CloseAll, // the API server identifies a connection by the certificate of its handshake
 		Observer:    c.Observer,
 		Logger:      c.Logger,
 	}
@@ -150,26 +151,7 @@ func (c *Client) Run(ctx context.Context) error {
 		<-ctx.Done()
 		return nil
 	}
-	var redial sync.WaitGroup
-	defer redial.Wait()
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
-	redial.Go(func() { c.redial(ctx) })
 	return c.manager.Run(ctx)
-}
-
-// redial closes all connections after a replacement of the certificate, because the API server
-// identifies a connection by the certificate of its handshake.
-func (c *Client) redial(ctx context.Context) {
-	for {
-		changed := c.manager.Changed()
-		select {
-		case <-changed:
-			c.dialer.CloseAll()
-		case <-ctx.Done():
-			return
-		}
-	}
 }
 
 // requester returns a client with the node's certificate. Without a certificate, or if the API
@@ -215,7 +197,6 @@ func (c *Client) rotating(config *rest.Config) (*rest.Config, error) {
 		}
 		return nil, errNoCertificate
 	}
-	c.dialer = connrotation.NewDialer((&net.Dialer{Timeout: 30 * time.Second, KeepAlive: 30 * time.Second}).DialContext)
 	proxy := http.ProxyFromEnvironment
 	if config.Proxy != nil {
 		proxy = config.Proxy

@@ -191,12 +191,6 @@ func TestConnectionsFollowTheCertificate(t *testing.T) {
 	require.ErrorIs(t, err, context.DeadlineExceeded, "nothing is sent without a certificate")
 
 	s := newSigner(t)
-	running, stop := context.WithCancel(t.Context())
-	done := make(chan struct{})
-	go func() { // the part of Run that is not the manager
-		defer close(done)
-		c.redial(running)
-	}()
 	waiting := make(chan string, 1)
 	go func() {
 		text, err := shown(t.Context(), c)
@@ -220,8 +214,6 @@ func TestConnectionsFollowTheCertificate(t *testing.T) {
 			return err == nil && text == want
 		}, 20*time.Second, 5*time.Millisecond)
 	}
-	stop()
-	<-done
 }
 
 // TestCredentialsOfRequests: the certificate is used for its own replacement, and the bootstrap token

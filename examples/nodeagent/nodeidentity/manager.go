@@ -59,6 +59,9 @@ type Options struct {
 	// onlyExpired keeps a certificate until it has expired. Defaults to a replacement after 70 % to
 	// 90 % of its life.
 	onlyExpired bool
+
+	// replaced is called after the certificate was replaced. Defaults to nil.
+	replaced func()
 	// Observer is called for each attempt. Defaults to none.
 	Observer Observer
 	// Logger receives a warning when attempts begin to fail. Defaults to none.
@@ -168,10 +171,13 @@ func (m *Manager) Changed() <-chan struct{} {
 func (m *Manager) use(pair *tls.Certificate) {
 	m.machine.adopt(pair.Leaf, m.deadline(pair.Leaf))
 	m.mu.Lock()
-	defer m.mu.Unlock()
 	m.mu.pair = pair
 	close(m.mu.changed)
 	m.mu.changed = make(chan struct{})
+	m.mu.Unlock()
+	if m.replaced != nil {
+		m.replaced()
+	}
 }
 
 // deadline returns the time for replacing a certificate.
