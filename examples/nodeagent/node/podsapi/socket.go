@@ -11,7 +11,6 @@ import (
 	"net"
 	"os"
 	"path/filepath"
-	"sync"
 	"time"
 
 	"go.uber.org/zap"
@@ -27,6 +26,7 @@ import (
 	api "k8s.io/kubelet/pkg/apis/pods/v1alpha1"
 
 	"github.com/keelson-dev/keelson/internal/failurelog"
+	"github.com/keelson-dev/keelson/internal/grpcunix"
 	"github.com/keelson-dev/keelson/internal/retry"
 )
 
@@ -89,16 +89,7 @@ func (s *socket) serve(ctx context.Context, listening func()) error {
 		}),
 	)
 	api.RegisterPodsServer(server, s)
-	serving, end := context.WithCancel(ctx)
-	var wg sync.WaitGroup
-	wg.Go(func() {
-		<-serving.Done()
-		server.Stop()
-	})
-	err = server.Serve(netutil.LimitListener(listener, maxConnections))
-	end()
-	wg.Wait()
-	return err
+	return grpcunix.Serve(ctx, server, netutil.LimitListener(listener, maxConnections))
 }
 
 // listen makes the socket, in place of the socket of an earlier agent. The lock on the node's root

@@ -23,6 +23,7 @@ import (
 	plugins "k8s.io/kubelet/pkg/apis/deviceplugin/v1beta1"
 
 	"github.com/keelson-dev/keelson/examples/nodeagent/node/devices"
+	"github.com/keelson-dev/keelson/internal/grpcunix"
 	"github.com/keelson-dev/keelson/internal/podresources"
 )
 
@@ -110,15 +111,11 @@ func (s *Server) Serve(ctx context.Context) error {
 	s.mu.Unlock()
 	server := grpc.NewServer(grpc.WaitForHandlers(true))
 	plugins.RegisterRegistrationServer(server, s)
-	stop := context.AfterFunc(ctx, server.Stop)
-	err := server.Serve(s.listener)
-	stop()
-	server.Stop()
+	err := grpcunix.Serve(ctx, server, s.listener)
 	s.followers.Wait()
-	if ctx.Err() != nil {
-		return nil
+	if err != nil {
+		s.ended.Store(&err)
 	}
-	s.ended.Store(&err)
 	return err
 }
 
@@ -154,12 +151,8 @@ func (s *Server) register(ctx context.Context, r *plugins.RegisterRequest) error
 	}
 	s.mu.Lock()
 	serving := s.mu.serving
-	s.followers.Add(1) // before Serve waits: server.Stop waits for this call
 	s.mu.Unlock()
-	go func() {
-		defer s.followers.Done()
-		s.follow(serving, r.ResourceName, client)
-	}()
+	s.followers.Go(func() { s.follow(serving, r.ResourceName, client) }) // before Serve waits: server.Stop waits for this call
 	return nil
 }
 

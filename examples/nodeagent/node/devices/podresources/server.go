@@ -23,6 +23,7 @@ import (
 	"k8s.io/kubelet/pkg/apis/podresources/v1alpha1"
 
 	"github.com/keelson-dev/keelson/examples/nodeagent/node/devices/ledger"
+	"github.com/keelson-dev/keelson/internal/grpcunix"
 	"github.com/keelson-dev/keelson/internal/podfacts"
 )
 
@@ -96,14 +97,7 @@ func (s *Server) Serve(ctx context.Context) error {
 	server := grpc.NewServer(grpc.UnaryInterceptor(s.admit))
 	api.RegisterPodResourcesListerServer(server, s)
 	v1alpha1.RegisterPodResourcesListerServer(server, &alpha{server: s})
-	stop := context.AfterFunc(ctx, server.Stop)
-	defer stop()
-	err := server.Serve(s.listener)
-	server.Stop()
-	if ctx.Err() != nil {
-		return nil
-	}
-	return err
+	return grpcunix.Serve(ctx, server, s.listener)
 }
 
 // admit limits the rate of calls.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package grpcunix makes connections to gRPC servers on Unix sockets.
+// Package grpcunix connects clients with gRPC servers on Unix sockets, and serves until a context ends.
 package grpcunix
 
 import (
@@ -24,4 +24,16 @@ func NewClient(path string, maxMessage int, more ...grpc.DialOption) (*grpc.Clie
 		grpc.WithDisableServiceConfig(),
 		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(maxMessage), grpc.ForceCodecV2(newCodec())),
 	}, more...)...)
+}
+
+// Serve serves a listener until ctx ends and all connections are closed. The error is nil after the end of ctx. With
+// grpc.WaitForHandlers, all calls have returned.
+func Serve(ctx context.Context, server *grpc.Server, l net.Listener) error {
+	defer context.AfterFunc(ctx, server.Stop)()
+	err := server.Serve(l)
+	server.Stop()
+	if ctx.Err() != nil {
+		return nil
+	}
+	return err
 }
