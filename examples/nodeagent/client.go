@@ -12,6 +12,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"maps"
 	"net"
 	"net/http"
 	"net/url"
@@ -64,9 +65,7 @@ func (c *client) do(ctx context.Context, r request) (*http.Response, error) {
 	if err != nil {
 		return nil, err
 	}
-	for name, values := range r.header {
-		asked.Header[name] = values
-	}
+	maps.Copy(asked.Header, r.header)
 	response, err := c.http.Do(asked)
 	if err != nil {
 		var wrapped *url.Error

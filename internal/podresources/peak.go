@@ -3,6 +3,7 @@
 package podresources
 
 import (
+	"maps"
 	"strings"
 
 	v1 "k8s.io/api/core/v1"
@@ -62,9 +63,7 @@ func IsHugePages(name v1.ResourceName) bool {
 func requestsOf(c *v1.Container) v1.ResourceList {
 	own := make(v1.ResourceList, len(c.Resources.Requests))
 	for _, list := range []v1.ResourceList{c.Resources.Limits, c.Resources.Requests} {
-		for name, quantity := range list {
-			own[name] = quantity
-		}
+		maps.Copy(own, list)
 	}
 	return own
 }

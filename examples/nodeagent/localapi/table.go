@@ -5,6 +5,7 @@ package localapi
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"strings"
 	"time"
 
@@ -150,13 +151,11 @@ func podFields(o object) fields.Set {
 		pod = &v1.Pod{}
 	}
 	set := metaFields(o)
-	for name, value := range map[string]string{
+	maps.Copy(set, map[string]string{
 		"spec.nodeName": pod.Spec.NodeName, "spec.restartPolicy": string(pod.Spec.RestartPolicy), "spec.schedulerName": pod.Spec.SchedulerName,
 		"spec.serviceAccountName": pod.Spec.ServiceAccountName, "spec.hostNetwork": fmt.Sprint(pod.Spec.HostNetwork),
 		"status.phase": string(pod.Status.Phase), "status.podIP": pod.Status.PodIP, "status.nominatedNodeName": pod.Status.NominatedNodeName,
-	} {
-		set[name] = value
-	}
+	})
 	return set
 }
 
@@ -166,12 +165,10 @@ func eventFields(o object) fields.Set {
 		e = &v1.Event{}
 	}
 	set, about := metaFields(o), e.InvolvedObject
-	for name, value := range map[string]string{
+	maps.Copy(set, map[string]string{
 		"involvedObject.kind": about.Kind, "involvedObject.namespace": about.Namespace, "involvedObject.name": about.Name, "involvedObject.uid": string(about.UID),
 		"involvedObject.apiVersion": about.APIVersion, "involvedObject.resourceVersion": about.ResourceVersion, "involvedObject.fieldPath": about.FieldPath,
 		"reason": e.Reason, "reportingComponent": e.ReportingController, "source": e.Source.Component, "type": e.Type,
-	} {
-		set[name] = value
-	}
+	})
 	return set
 }

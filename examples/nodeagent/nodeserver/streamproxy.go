@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"net"
 	"net/http"
 	"net/http/httptrace"
@@ -76,9 +77,7 @@ func forward(w http.ResponseWriter, r *http.Request, to *url.URL, idle time.Dura
 		return err
 	}
 	defer backend.Close()
-	for name, values := range response.Header {
-		w.Header()[name] = values
-	}
+	maps.Copy(w.Header(), response.Header)
 	w.WriteHeader(http.StatusSwitchingProtocols)
 	conn, buffered, err := http.NewResponseController(w).Hijack()
 	if err != nil {

@@ -5,6 +5,7 @@ package nodeserver
 import (
 	"bufio"
 	"errors"
+	"maps"
 	"net"
 	"net/http"
 	"strings"
@@ -46,9 +47,7 @@ func (t *tunnelWriter) Header() http.Header { return t.header }
 // WriteHeader implements http.ResponseWriter.
 func (t *tunnelWriter) WriteHeader(code int) {
 	if code != http.StatusSwitchingProtocols {
-		for name, values := range t.header {
-			t.ResponseWriter.Header()[name] = values
-		}
+		maps.Copy(t.ResponseWriter.Header(), t.header)
 		t.ResponseWriter.WriteHeader(code)
 		return
 	}

@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"sync"
 	"syscall"
 	"time"
@@ -84,8 +85,9 @@ func (r *reloading[T]) current() T {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	seen := stamps(r.paths)
-	if changed(seen, r.mu.seen) || time.Since(r.mu.read) >= rereadAfter {
-		if err := r.loadLocked(); err != nil && changed(seen, r.mu.seen) {
+	isChanged := !slices.Equal(seen, r.mu.seen)
+	if isChanged || time.Since(r.mu.read) >= rereadAfter {
+		if err := r.loadLocked(); err != nil && isChanged {
 			r.log.Warn("cannot use changed certificate files; the last good content is used", zap.Strings("files", r.paths), zap.Error(err))
 		}
 		r.mu.seen, r.mu.read = seen, time.Now()
@@ -132,15 +134,6 @@ func stamps(paths []string) []stamp {
 		}
 	}
 	return list
-}
-
-func changed(a, b []stamp) bool {
-	for i := range a {
-		if a[i] != b[i] {
-			return true
-		}
-	}
-	return false
 }
 
 // readTLSFile returns the content of a regular file of bounded size. Links are followed, also out of

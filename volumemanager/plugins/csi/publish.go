@@ -11,6 +11,7 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 
 	"github.com/container-storage-interface/spec/lib/go/csi"
@@ -122,13 +123,8 @@ func (p *Plugin) isPublished(target string) (bool, error) {
 // allows returns an error if v is an inline volume and the driver does not support inline volumes.
 func (p *Plugin) allows(v volume) error {
 	d := p.driver(v.driver)
-	if !v.inline || d == nil {
+	if !v.inline || d == nil || slices.Contains(d.VolumeLifecycleModes, lifecycleEphemeral) {
 		return nil
-	}
-	for _, mode := range d.VolumeLifecycleModes {
-		if mode == lifecycleEphemeral {
-			return nil
-		}
 	}
 	return volumemanager.Terminal(fmt.Errorf("driver %q has no inline volumes", v.driver))
 }

@@ -23,6 +23,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
 	"time"
@@ -110,11 +111,7 @@ func (l *links) pass() error {
 	if err != nil {
 		return err
 	}
-	wanted := map[types.UID][]link{}
-	for uid, all := range l.pods.All() {
-		wanted[uid] = all
-	}
-	remove, create := changes(l.Logs, have, wanted)
+	remove, create := changes(l.Logs, have, maps.Collect(l.pods.All()))
 	var errs []error
 	for _, name := range remove {
 		errs = append(errs, missing.Ignore(dir.Remove(name)))

@@ -154,12 +154,7 @@ func (g Gate) Judge(h PodHealth, now time.Time) Health {
 // if all have passed.
 func (g Gate) JudgeAll(pods map[string]PodHealth, now time.Time) Health {
 	all := Health{Passed: len(pods) > 0}
-	names := make([]string, 0, len(pods))
-	for name := range pods {
-		names = append(names, name)
-	}
-	slices.Sort(names)
-	for _, name := range names {
+	for _, name := range slices.Sorted(maps.Keys(pods)) {
 		h := g.Judge(pods[name], now)
 		if h.Failed != "" {
 			return Health{Failed: h.Failed, Message: fmt.Sprintf("pod %s: %s", name, h.Message)}
