@@ -136,6 +136,9 @@ func (p *peace) phaseIs(pod *v1.Pod, status *v1.PodStatus, now time.Duration) er
 	}
 	if deadline <= end && deadline < now && !p.toldOver(pod.UID, life, deadline+p.startOf(pod.UID, life)%time.Second) {
 		if status.Phase != v1.PodFailed || status.Reason != reasonDeadline {
+			if end <= deadline+p.startOf(pod.UID, life)%time.Second { // the agent may count from the pod's second or from its instant
+				return differs("the phase of a pod that ended at its deadline", p.exitsAs(pod, life), status.Phase)
+			}
 			return fmt.Errorf("its deadline has passed, and it is %s (%s)", status.Phase, status.Reason)
 		}
 		return nil
