@@ -97,14 +97,18 @@ func listenDevices(f flags, numbers deviceMetrics, log *zap.Logger) (*deviceMana
 	}); err != nil {
 		return nil, err
 	}
+	if d.plugins, err = deviceplugin.Listen(f.devices.dir, deviceplugin.Options{Follow: d.manager.Follow, Registered: numbers.registered, Logger: log}); err != nil {
+		return nil, err
+	}
 	pods := func() []*v1.Pod { return d.host.ActivePods() }
 	if d.lister, err = podresources.Listen(filepath.Join(f.root, "pod-resources", "kubelet.sock"), podresources.Options{
 		Pods: pods, Devices: d.manager, Called: numbers.called,
 	}); err != nil {
-		return nil, err
+		ended, end := context.WithCancel(context.Background())
+		end()
+		return nil, errors.Join(err, d.plugins.Serve(ended)) // closes the socket, on which a plug-in would wait
 	}
-	d.plugins, err = deviceplugin.Listen(f.devices.dir, deviceplugin.Options{Follow: d.manager.Follow, Registered: numbers.registered, Logger: log})
-	return d, err
+	return d, nil
 }
 
 // pluginHandler passes plug-ins of the watcher to the server, which is made after the watcher.
