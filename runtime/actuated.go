@@ -2,15 +2,17 @@
 
 package runtime
 
-import v1 "k8s.io/api/core/v1"
+import (
+	v1 "k8s.io/api/core/v1"
+
+	"github.com/keelson-dev/keelson/internal/podresources"
+)
 
 // The possible difference between the reported and the applied values: kernels count cpu in shares
 // and microseconds, and memory in pages.
 const (
-	cpuSlack        = 1        // thousandths
-	leastCPULimit   = 10       // thousandths; no quota is smaller
-	leastCPURequest = 2        // thousandths; two shares
-	memorySlack     = 64 << 10 // bytes; the largest page
+	cpuSlack    = 1        // thousandths
+	memorySlack = 64 << 10 // bytes; the largest page
 )
 
 // atFirstSight returns the assumed resources of the running instance st of c, if this manager has
@@ -52,8 +54,8 @@ func (d demand) asReported(r demand) demand {
 			*told = reported
 		}
 	}
-	correct(&d.CPURequest, r.CPURequest, cpuSlack, leastCPURequest)
-	correct(&d.CPULimit, r.CPULimit, cpuSlack, leastCPULimit)
+	correct(&d.CPURequest, r.CPURequest, cpuSlack, podresources.LeastCPURequest)
+	correct(&d.CPULimit, r.CPULimit, cpuSlack, podresources.LeastCPULimit)
 	correct(&d.MemoryRequest, r.MemoryRequest, memorySlack, 0)
 	correct(&d.MemoryLimit, r.MemoryLimit, memorySlack, 0)
 	return d

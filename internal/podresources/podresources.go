@@ -25,6 +25,13 @@ const (
 	minQuota     = 1000    // µs
 )
 
+// The smallest cpu values that a kernel accepts, in thousandths: two shares, and minQuota. A container
+// with a smaller value reads back as the smallest value.
+const (
+	LeastCPURequest = 2
+	LeastCPULimit   = 10
+)
+
 // Shares returns the weight of a request of so many thousandths of a CPU.
 func Shares(milli int64) int64 {
 	if milli > MaxShares {

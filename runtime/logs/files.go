@@ -11,19 +11,15 @@ import (
 	"io/fs"
 	"os"
 	"slices"
-	"strings"
 	"syscall"
 	"time"
 
+	"github.com/keelson-dev/keelson/internal/logstamp"
 	"github.com/keelson-dev/keelson/internal/sorted"
 )
 
-// The names of rotated files: <log>.<stamp>, and with .gz when compressed.
-const (
-	stampLayout = "20060102-150405"
-	gzSuffix    = ".gz"
-	tmpSuffix   = ".tmp" // of a compression that is not complete
-)
+// tmpSuffix is the end of the name of a compression that is not complete.
+const tmpSuffix = ".tmp"
 
 // rotated is a rotated log file.
 type rotated struct {
@@ -34,24 +30,15 @@ type rotated struct {
 // suffix returns the part of the file name after the log's own name.
 func (r rotated) suffix() string {
 	if r.gz {
-		return "." + r.stamp + gzSuffix
+		return "." + r.stamp + logstamp.GZ
 	}
 	return "." + r.stamp
 }
 
 // rotatedOf reports whether name is a rotated file of the log file base.
 func rotatedOf(name, base string) (r rotated, ok bool) {
-	rest, ok := strings.CutPrefix(name, base+".")
-	if !ok {
-		return r, false
-	}
-	r.stamp, r.gz = strings.CutSuffix(rest, gzSuffix)
-	return r, isStamp(r.stamp)
-}
-
-func isStamp(s string) bool {
-	_, err := time.Parse(stampLayout, s)
-	return err == nil && len(s) == len(stampLayout) // the parser takes fractions, too
+	r.stamp, r.gz, ok = logstamp.Of(name, base)
+	return r, ok
 }
 
 // history returns the rotated files of base among names, oldest first. A file that is present with

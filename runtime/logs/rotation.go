@@ -3,9 +3,12 @@
 package logs
 
 import (
+	"cmp"
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/keelson-dev/keelson/internal/logstamp"
 )
 
 // leftovers returns the leftovers of an interrupted rotation among names: incomplete compressions,
@@ -15,7 +18,7 @@ func leftovers(names []string, base string) []string {
 	for _, name := range slices.Sorted(slices.Values(names)) {
 		of, isTmp := strings.CutSuffix(name, tmpSuffix)
 		r, ok := rotatedOf(of, base)
-		if ok && (isTmp && r.gz || !isTmp && !r.gz && slices.Contains(names, name+gzSuffix)) {
+		if ok && (isTmp && r.gz || !isTmp && !r.gz && slices.Contains(names, name+logstamp.GZ)) {
 			out = append(out, name)
 		}
 	}
@@ -42,14 +45,10 @@ func makeRoom(names []string, base string, maxFiles int) (remove, compress []str
 // nextStamp returns the stamp of a log rotated at now: later than all present stamps, even if the
 // clock went back. Stamps are in local time, as in the kubelet.
 func nextStamp(names []string, base string, now time.Time) string {
-	stamp := now.Format(stampLayout)
+	stamp := logstamp.At(now)
 	files := history(names, base)
 	if len(files) == 0 || stamp > files[len(files)-1].stamp {
 		return stamp
 	}
-	newest, err := time.Parse(stampLayout, files[len(files)-1].stamp)
-	if err != nil {
-		return stamp // cannot happen: history returns valid stamps only
-	}
-	return newest.Add(time.Second).Format(stampLayout)
+	return cmp.Or(logstamp.Next(files[len(files)-1].stamp), stamp)
 }

@@ -13,6 +13,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/keelson-dev/keelson/internal/logstamp"
 	"github.com/keelson-dev/keelson/internal/missing"
 	"github.com/keelson-dev/keelson/runtime"
 )
@@ -142,12 +143,12 @@ func compressFile(ctx context.Context, dir folder, name string) error {
 	if !info.Mode().IsRegular() {
 		return nil
 	}
-	tmp := name + gzSuffix + tmpSuffix
+	tmp := name + logstamp.GZ + tmpSuffix
 	if err = writeCompressed(ctx, dir, name, tmp, info.Mode().Perm()); err == nil {
 		err = dir.setTime(tmp, info.ModTime())
 	}
 	if err == nil {
-		err = dir.rename(tmp, name+gzSuffix)
+		err = dir.rename(tmp, name+logstamp.GZ)
 	}
 	if err != nil {
 		return fmt.Errorf("compress %s: %w", name, errors.Join(err, missing.Ignore(dir.remove(tmp))))

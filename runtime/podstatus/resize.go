@@ -8,6 +8,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 
 	"github.com/keelson-dev/keelson/internal/podfacts"
+	"github.com/keelson-dev/keelson/internal/podresources"
 	"github.com/keelson-dev/keelson/runtime"
 )
 
@@ -46,13 +47,6 @@ func isResize(t v1.PodConditionType) bool {
 	return t == v1.PodResizePending || t == v1.PodResizeInProgress
 }
 
-// The smallest cpu values that a kernel accepts, in thousandths. A container with a smaller value
-// reads back as the smallest value. The difference must not look like a resize.
-const (
-	leastCPULimit   = 10 // of a CFS quota
-	leastCPURequest = 2  // two shares
-)
-
 // setResources reports the resources in the spec as allocated. For a running container, Resources
 // has the resources last applied, overlaid by the resources that the runtime reports. The status shares
 // unchanged lists with the spec.
@@ -73,13 +67,13 @@ func (g *generator) setResources(spec *v1.Container, in *runtime.ContainerStatus
 		}
 	}
 	if in.Resources != nil {
-		overlay(&shown.Limits, in.Resources.Limits, leastCPULimit)
-		overlay(&shown.Requests, in.Resources.Requests, leastCPURequest)
+		overlay(&shown.Limits, in.Resources.Limits, podresources.LeastCPULimit)
+		overlay(&shown.Requests, in.Resources.Requests, podresources.LeastCPURequest)
 	}
 }
 
 // overlay replaces the cpu and memory values in to by the other values in from that are greater than
-// least, in thousandths. That leaves out a memory of 0 bytes, which is no value, and no other memory.
+// least, in thousandths: a smaller value than the kernel accepts must not look like a resize. That leaves out a memory of 0 bytes, which is no value, and no other memory.
 // The list in to is the pod's and is replaced, not written.
 func overlay(to *v1.ResourceList, from v1.ResourceList, least int64) {
 	for _, name := range []v1.ResourceName{v1.ResourceCPU, v1.ResourceMemory} {

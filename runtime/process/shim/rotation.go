@@ -5,13 +5,10 @@ package shim
 import (
 	"bytes"
 	"slices"
-	"strings"
 	"time"
-)
 
-// stampLayout is the kubelet's time stamp of a rotated log in local time. The file's name is
-// <log>.<stamp>, or <log>.<stamp>.gz after a compression by another program.
-const stampLayout = "20060102-150405"
+	"github.com/keelson-dev/keelson/internal/logstamp"
+)
 
 // makeRoom decides a rotation of the log base at now. remove are the rotated files to remove, so
 // that the current log, a new log and the remaining files are at most maxFiles. stamp is the time
@@ -20,7 +17,7 @@ const stampLayout = "20060102-150405"
 func makeRoom(names []string, base string, maxFiles int, now time.Time) (remove []string, stamp string) {
 	var rotated []string
 	for _, name := range names {
-		if isStamp(stampOf(name, base)) {
+		if _, _, ok := logstamp.Of(name, base); ok {
 			rotated = append(rotated, name)
 		}
 	}
@@ -28,42 +25,20 @@ func makeRoom(names []string, base string, maxFiles int, now time.Time) (remove 
 	if n := len(rotated) - (max(maxFiles, 2) - 2); n > 0 {
 		remove, rotated = rotated[:n:n], rotated[n:]
 	}
-	stamp = now.Format(stampLayout)
+	stamp = logstamp.At(now)
 	for len(rotated) > 0 {
 		newest := rotated[len(rotated)-1]
-		last := stampOf(newest, base)
+		last, _, _ := logstamp.Of(newest, base)
 		if stamp > last {
 			break
 		}
-		if next := following(last); isStamp(next) {
+		if next := logstamp.Next(last); next != "" {
 			return remove, next
 		}
 		// A file with the last stamp of the year 9999 leaves no later stamp.
 		remove, rotated = append(remove, newest), rotated[:len(rotated)-1]
 	}
 	return remove, stamp
-}
-
-// stampOf returns the part of name in the place of a stamp.
-func stampOf(name, base string) string {
-	rest, ok := strings.CutPrefix(name, base+".")
-	if !ok {
-		return ""
-	}
-	return strings.TrimSuffix(rest, ".gz")
-}
-
-func isStamp(s string) bool {
-	_, err := time.Parse(stampLayout, s)
-	return err == nil && len(s) == len(stampLayout) // the parser accepts fractions, too
-}
-
-func following(stamp string) string {
-	t, err := time.Parse(stampLayout, stamp)
-	if err != nil {
-		return ""
-	}
-	return t.Add(time.Second).Format(stampLayout)
 }
 
 // fitting returns the length of the whole lines that fit into room.
