@@ -120,6 +120,13 @@ func (p *peace) exitsAs(pod *v1.Pod, life int) v1.PodPhase {
 	return v1.PodSucceeded
 }
 
+// stoppedFrom reports whether the agent began to stop a container of a life at a time or later.
+func (p *peace) stoppedFrom(uid types.UID, life int, at time.Duration) bool {
+	return slices.ContainsFunc(p.runs, func(r *run) bool {
+		return r.uid == uid && r.life == life && slices.ContainsFunc(r.stops, func(s stop) bool { return s.at >= at })
+	})
+}
+
 // phaseIs checks that the phase follows from the containers of the pod's current life. A pod with
 // sidecars ends when its sidecars have ended.
 func (p *peace) phaseIs(pod *v1.Pod, status *v1.PodStatus, now time.Duration) error {
@@ -136,7 +143,8 @@ func (p *peace) phaseIs(pod *v1.Pod, status *v1.PodStatus, now time.Duration) er
 	}
 	if deadline <= end && deadline < now && !p.toldOver(pod.UID, life, deadline+p.startOf(pod.UID, life)%time.Second) {
 		if status.Phase != v1.PodFailed || status.Reason != reasonDeadline {
-			if end <= deadline+p.startOf(pod.UID, life)%time.Second { // the agent may count from the pod's second or from its instant
+			// The agent may count from the pod's second or from its instant, and the pod may end in between.
+			if end <= deadline+p.startOf(pod.UID, life)%time.Second && !p.stoppedFrom(pod.UID, life, deadline) {
 				return differs("the phase of a pod that ended at its deadline", p.exitsAs(pod, life), status.Phase)
 			}
 			return fmt.Errorf("its deadline has passed, and it is %s (%s)", status.Phase, status.Reason)
