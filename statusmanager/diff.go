@@ -30,18 +30,20 @@ func diff(from, to *v1.PodStatus, uid types.UID) ([]byte, error) {
 
 // diffAll returns the patch that sets every field compared by diff, for a server with unknown
 // content. known are conditions that the server may have. The patch deletes owned conditions of
-// known that are missing in to.
-func diffAll(known []v1.PodCondition, to *v1.PodStatus, uid types.UID) ([]byte, error) {
-	d := &differ{all: true}
+// known that are missing in to. If the end of the pod is held, the server keeps its phase: to has the
+// last known phase, and the server may have a later one by a request without an answer.
+func diffAll(known []v1.PodCondition, to *v1.PodStatus, held bool, uid types.UID) ([]byte, error) {
+	d := &differ{all: true, keepsPhase: held}
 	d.status(&v1.PodStatus{Conditions: known}, to)
 	return d.patch(uid)
 }
 
 // differ collects the fields of a patch.
 type differ struct {
-	all    bool // also equal fields
-	fields bytes.Buffer
-	err    error
+	all        bool // also equal fields
+	keepsPhase bool // not the phase with its reason and message
+	fields     bytes.Buffer
+	err        error
 }
 
 func (d *differ) patch(uid types.UID) ([]byte, error) {
@@ -56,10 +58,12 @@ func (d *differ) status(from, to *v1.PodStatus) {
 	if d.all || from.ObservedGeneration != to.ObservedGeneration {
 		d.number("observedGeneration", to.ObservedGeneration)
 	}
-	d.text("phase", string(from.Phase), string(to.Phase))
+	if !d.keepsPhase {
+		d.text("phase", string(from.Phase), string(to.Phase))
+		d.text("message", from.Message, to.Message)
+		d.text("reason", from.Reason, to.Reason)
+	}
 	d.conditions(from.Conditions, to.Conditions)
-	d.text("message", from.Message, to.Message)
-	d.text("reason", from.Reason, to.Reason)
 	d.text("hostIP", from.HostIP, to.HostIP)
 	merged(d, "hostIPs", from.HostIPs, to.HostIPs)
 	d.text("podIP", from.PodIP, to.PodIP)

@@ -103,7 +103,7 @@ func TestDiffAllFromAnywhere(t *testing.T) {
 		server, ours := randomStatus(rng), randomStatus(rng)
 		server.AllocatedResources, server.Resources = nil, nil // unknown keys cannot be removed
 		to, _ := statusmanager.Merge(statusmanager.MergeInput{Pod: testPod("u", static), Ours: &ours, Now: metav1.Unix(1_800_000_000, 0)})
-		patch, err := statusmanager.DiffAll(nil, &to, "u")
+		patch, err := statusmanager.DiffAll(nil, &to, false, "u")
 		require.NoError(t, err)
 		got := applyPatch(t, server, patch)
 		for _, c := range server.Conditions {
@@ -134,7 +134,7 @@ func requirePatched(t *testing.T, from, to v1.PodStatus, doubt bool) {
 	require.NoError(t, err)
 	server := from
 	if doubt {
-		patch, err = statusmanager.DiffAll(from.Conditions, &to, "u")
+		patch, err = statusmanager.DiffAll(from.Conditions, &to, false, "u")
 		require.NoError(t, err)
 		server = *to.DeepCopy()
 		server.Conditions, server.PodIPs, server.Phase = from.Conditions, nil, "?"

@@ -257,6 +257,12 @@ func TestNextStep(t *testing.T) {
 		assert.Equal(t, tt.record.remote.ref, s.ref, tt.name)
 	}
 
+	inDoubt := said(end, observed(&v1.PodStatus{Phase: v1.PodPending}), func(r *record) { r.remote.doubt = true })
+	s, err := inDoubt.next(facts{mayRun: true}, t0)
+	require.NoError(t, err)
+	assert.True(t, s.held)
+	assert.NotContains(t, string(s.patch), `"phase"`, "a patch without an answer may have set a later phase")
+
 	for _, now := range []time.Time{t0.Add(time.Hour), t0.Add(time.Hour + time.Second)} {
 		reverted := said(going, func(r *record) {
 			other := r.status.DeepCopy()
@@ -271,7 +277,7 @@ func TestNextStep(t *testing.T) {
 	}
 
 	refuses := said(end, finished, observed(&v1.PodStatus{Phase: v1.PodRunning}, dying))
-	s, _ := refuses.next(facts{}, t0)
+	s, _ = refuses.next(facts{}, t0)
 	refuses.remote.refused = [][]byte{s.patch}
 	s, _ = refuses.next(facts{}, t0)
 	assert.Equal(t, RequestNone, s.request, "not deleted before the server knows of the end")

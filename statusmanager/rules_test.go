@@ -271,9 +271,9 @@ func TestDiffOfConditions(t *testing.T) {
 	assert.Equal(t, []string{"Ready", "DisruptionTarget"}, types(diff(before, after, "u")))
 	assert.Equal(t, []string{"Ready"}, types(diff(before, list(), "u")), "only ours are deleted")
 	assert.Empty(t, types(diff(after, after, "u")))
-	assert.Equal(t, []string{"Ready"}, types(diffAll(after.Conditions, after, "u")), "what is shared and known to be so stays")
+	assert.Equal(t, []string{"Ready"}, types(diffAll(after.Conditions, after, false, "u")), "what is shared and known to be so stays")
 
-	patch, err := diffAll(nil, &v1.PodStatus{Resources: &v1.ResourceRequirements{Requests: v1.ResourceList{"cpu": resource.MustParse("1")}}}, "u")
+	patch, err := diffAll(nil, &v1.PodStatus{Resources: &v1.ResourceRequirements{Requests: v1.ResourceList{"cpu": resource.MustParse("1")}}}, false, "u")
 	require.NoError(t, err)
 	assert.Contains(t, string(patch), `"limits":null`, "whatever the server has is taken back")
 }

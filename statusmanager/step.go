@@ -86,7 +86,7 @@ func (r *record) next(f facts, now time.Time) (step, error) {
 		r.setOrDelete(f, &s)
 		return s, nil
 	}
-	patch, err := r.diff(&s.merged)
+	patch, err := r.diff(&s.merged, s.held)
 	switch {
 	case err != nil:
 		return s, err
@@ -127,12 +127,12 @@ func (s *step) encoded() []byte {
 }
 
 // diff returns the patch to merged, or nil if the server has merged.
-func (r *record) diff(merged *v1.PodStatus) ([]byte, error) {
+func (r *record) diff(merged *v1.PodStatus, held bool) ([]byte, error) {
 	switch {
 	case r.remote.status == nil:
-		return diffAll(nil, merged, r.remote.ref.UID)
+		return diffAll(nil, merged, held, r.remote.ref.UID)
 	case r.remote.doubt:
-		return diffAll(r.remote.status.Conditions, merged, r.remote.ref.UID)
+		return diffAll(r.remote.status.Conditions, merged, held, r.remote.ref.UID)
 	case Equal(r.remote.status, merged):
 		return nil, nil
 	}
