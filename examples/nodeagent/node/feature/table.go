@@ -89,6 +89,21 @@ func (t *Table) SetEntry(uid types.UID, e Entry, refusal *v1.PodStatus) {
 	t.pods.With(uid, func(l *Listing) { l.Entry, l.Refusal = e, refusal })
 }
 
+// WithRefusal returns status with the phase, the reason and the message of the refusal of a Refused pod, and stores the result as
+// the status of the refusal. For another pod the result is status.
+func (t *Table) WithRefusal(uid types.UID, status v1.PodStatus) v1.PodStatus {
+	if t.Listing(uid).Refusal == nil {
+		return status
+	}
+	t.pods.With(uid, func(l *Listing) {
+		if r := l.Refusal; r != nil {
+			status.Phase, status.Reason, status.Message = r.Phase, r.Reason, r.Message
+			l.Refusal = &status
+		}
+	})
+	return status
+}
+
 // MayRun reports whether the pod is Admitted, which includes pods unknown to the table.
 func (t *Table) MayRun(uid types.UID) bool { return t.Listing(uid).Entry == Admitted }
 
