@@ -40,8 +40,9 @@ func (r *Runtime) UpdateResources(ctx context.Context, id runtime.ContainerID, w
 	})
 }
 
-// Retune gives the newest running instance of a container the cpu and memory in to, like an administrator who writes to its
-// cgroup. Resources that are not in to stay. No event tells the agent. The error is ErrNotFound if no instance runs.
+// Retune gives the newest running instance of a container the cpu and memory in to, like an
+// administrator who writes to its cgroup. Resources that are not in to stay. No event tells the
+// agent. The error is ErrNotFound if no instance runs.
 func (w *World) Retune(uid types.UID, name string, to v1.ResourceRequirements) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -93,7 +93,8 @@ func (p *Pods) generate(r *record, pod *v1.Pod, observed *runtime.PodStatus, sta
 			h.Input(pod, &in)
 		}
 	}
-	// A resize may have been granted by an earlier agent. A container that the sync replaces is shown as it was.
+	// A resize may have been granted by an earlier agent. The status shows a container that the sync
+	// replaces with its earlier resources.
 	resizes := p.opts.Manager.Resizes(pod, observed) || len(now.Restarting) > 0 && podfacts.IsTrue(previous.Conditions, v1.PodResizeInProgress)
 	in.Resizing.UnderWay = in.Resizing.UnderWay || now.Resizing || stage == podstatus.StageSync && resizes
 	p.applyDeadline(&in)

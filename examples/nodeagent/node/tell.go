@@ -14,8 +14,8 @@ func (a *Agent) previous(pod *v1.Pod, in *podstatus.Input) {
 	*in.Previous = a.host.Status(pod)
 }
 
-// publish passes a new status of a pod to the features and to Options.Status. Containers of an earlier life of a refused static
-// pod may end after the refusal.
+// publish passes a new status of a pod to the features and to Options.Status. Containers of an
+// earlier life of a refused static pod may end after the refusal.
 func (a *Agent) publish(pod *v1.Pod, status v1.PodStatus) {
 	status = a.host.WithRefusal(pod.UID, status)
 	for _, f := range a.features {

@@ -89,8 +89,8 @@ func (t *Table) SetEntry(uid types.UID, e Entry, refusal *v1.PodStatus) {
 	t.pods.With(uid, func(l *Listing) { l.Entry, l.Refusal = e, refusal })
 }
 
-// WithRefusal returns status with the phase, the reason and the message of the refusal of a Refused pod, and stores the result as
-// the status of the refusal. For another pod the result is status.
+// WithRefusal returns status with the phase, the reason and the message of the refusal of a Refused
+// pod, and stores the result as the status of the refusal. For another pod the result is status.
 func (t *Table) WithRefusal(uid types.UID, status v1.PodStatus) v1.PodStatus {
 	if t.Listing(uid).Refusal == nil {
 		return status
