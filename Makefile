@@ -255,9 +255,9 @@ bench-sessions: ## what 1,000 log followers and 200 commands at once, and the se
 bench-simulation: ## processor time, memory and calls of simulated nodes in an hour of virtual time, under load and idle: NODES=100 PODS=100
 	$(GO) test -vet=off -count=1 -v -timeout=60m -run='^TestCost$$' ./examples/simulation/sim/agents -args -nodes $(or $(NODES),100) -pods $(or $(PODS),100)
 
-bench-fleet: ## processor time and memory of runfleet on a kube-apiserver with the real kube-scheduler, and of kwok if KEELSON_KWOK is its binary: NODES=1000 PODS=10000
+bench-fleet: ## processor time and memory of runfleet on a kube-apiserver with the real kube-scheduler, and of kwok beside it with KWOK=1: NODES=1000 PODS=10000
 	@mkdir -p bin; $(GO) build $(BUILD_FLAGS) -buildvcs=false -o bin/runfleet ./examples/simulation/runfleet
-	@api=$$(e2e/conformance.sh); \
+	@api=$$(e2e/conformance.sh); $(if $(KWOK),export KEELSON_KWOK=$$(e2e/program.sh kwok) KEELSON_KWOK_STAGES=$$(GOWORK=off $(GO) -C e2e/kwok list -m -f '{{.Dir}}' sigs.k8s.io/kwok)/kustomize/stage;) \
 	KEELSON_RUNFLEET="$$PWD/bin/runfleet" KEELSON_APISERVER_DIR="$$api" KEELSON_REQUIRE_APISERVER=1 \
 		$(GO) test -vet=off -count=1 -v -timeout=60m -run='^TestCost$$' ./examples/simulation/runfleet -args -nodes $(or $(NODES),100) -pods $(or $(PODS),1000)
 

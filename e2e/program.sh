@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 #
-# Builds metrics-server, CoreDNS or Kubernetes' sample device plug-in ($1) at the
-# version that the go.mod of its folder here names, unless it is there already, and
-# prints the path of the program:
+# Builds metrics-server, CoreDNS, kwok or Kubernetes' sample device plug-in ($1) at
+# the version that the go.mod of its folder here names, unless it is there already,
+# and prints the path of the program:
 #
 #   KEELSON_METRICS_SERVER=$(e2e/program.sh metrics-server) \
 #     KEELSON_APISERVER_DIR=$(e2e/kubernetes.sh) go test -run TestKubectlTop ./examples/nodeagent
@@ -14,8 +14,9 @@ set -euo pipefail
 case ${1:-} in
 metrics-server) folder=metricsserver module=sigs.k8s.io/metrics-server package=$module/cmd/metrics-server ;;
 coredns) folder=coredns module=github.com/coredns/coredns package=. ;;
+kwok) folder=kwok module=sigs.k8s.io/kwok package=$module/cmd/kwok ;;
 sample-device-plugin) folder=kubernetes module=k8s.io/kubernetes package=$module/test/images/sample-device-plugin ;;
-*) echo "usage: $0 metrics-server|coredns|sample-device-plugin" >&2 && exit 2 ;;
+*) echo "usage: $0 metrics-server|coredns|kwok|sample-device-plugin" >&2 && exit 2 ;;
 esac
 cd "$(dirname "$0")/$folder"
 export GOWORK=off CGO_ENABLED=0

@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"slices"
 	"strconv"
 	"sync"
@@ -35,7 +36,8 @@ var (
 
 // TestCost binds pods to a fleet with the real kube-scheduler. It prints the processor time and the
 // memory of the program, and the time from the binding of a pod until it runs. $KEELSON_RUNFLEET is the
-// program. $KEELSON_KWOK is a binary of kwok, to measure in the same way.
+// program. $KEELSON_KWOK is a binary of kwok, to measure in the same way, with the stages of $KEELSON_KWOK_STAGES,
+// the folder kustomize/stage of its source.
 func TestCost(t *testing.T) {
 	program := os.Getenv("KEELSON_RUNFLEET")
 	if program == "" {
@@ -49,10 +51,19 @@ func TestCost(t *testing.T) {
 	t.Run("kwok", func(t *testing.T) {
 		kwok := os.Getenv("KEELSON_KWOK")
 		if kwok == "" {
-			t.Skip("KEELSON_KWOK is not set")
+			t.Skip("KEELSON_KWOK is not set: make bench-fleet KWOK=1")
 		}
 		measure(t, func(kubeconfig string) *exec.Cmd {
-			return exec.Command(kwok, "--kubeconfig", kubeconfig, "--manage-all-nodes=true", "--node-lease-duration-seconds=40")
+			c := exec.Command(kwok, "--kubeconfig", kubeconfig, "--manage-all-nodes=true", "--node-lease-duration-seconds=40")
+			for _, stage := range []string{"node/fast/node-*", "node/heartbeat-with-lease/node-*", "pod/fast/pod-*"} { // stage/fast/kustomization.yaml
+				files, err := filepath.Glob(filepath.Join(os.Getenv("KEELSON_KWOK_STAGES"), stage+".yaml"))
+				require.NoError(t, err)
+				require.NotEmpty(t, files, "the stages of kwok: %s", stage)
+				for _, file := range files {
+					c.Args = append(c.Args, "--config", file)
+				}
+			}
+			return c
 		}, *costNodes)
 	})
 }
