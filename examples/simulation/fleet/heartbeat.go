@@ -11,8 +11,6 @@ import (
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
-	coordination "k8s.io/client-go/kubernetes/typed/coordination/v1"
-	corev1 "k8s.io/client-go/kubernetes/typed/core/v1"
 
 	"go.uber.org/zap"
 
@@ -23,7 +21,8 @@ import (
 const (
 	// renewInterval is the time between two renewals of a lease, as with the kubelet.
 	renewInterval = 10 * time.Second
-	// reportEvery is the number of renewals for each report of the node's status.
+	// reportEvery is the number of renewals for each report of the node's status. A report finds a node that a
+	// controller has marked as dead.
 	reportEvery = 6
 	// registerAgain is the pause before nodes that could not be registered are tried again.
 	registerAgain = time.Second
@@ -44,11 +43,12 @@ type member struct {
 	name     string
 	reporter *nodestatus.Reporter
 	failing  bool // the last attempt failed
+	renewals int  // from a different number on for each node, so that their reports are spread
 }
 
-func newHeartbeats(core corev1.NodeInterface, leases coordination.LeaseInterface, nodes []*v1.Node, log *zap.Logger) (*heartbeats, error) {
+func newHeartbeats(core nodestatus.Nodes, leases nodestatus.Leases, nodes []*v1.Node, log *zap.Logger) (*heartbeats, error) {
 	h := &heartbeats{log: log, registered: make(chan struct{})}
-	for _, object := range nodes {
+	for i, object := range nodes {
 		facts := nodestatus.Facts{
 			Capacity: object.Status.Capacity, Allocatable: object.Status.Allocatable, Addresses: object.Status.Addresses,
 			Info: object.Status.NodeInfo,
@@ -63,13 +63,14 @@ func newHeartbeats(core corev1.NodeInterface, leases coordination.LeaseInterface
 		if err != nil {
 			return nil, err
 		}
-		h.members = append(h.members, &member{name: object.Name, reporter: reporter})
+		h.members = append(h.members, &member{name: object.Name, reporter: reporter, renewals: i})
 	}
 	return h, nil
 }
 
 // run keeps all nodes until ctx ends.
 func (h *heartbeats) run(ctx context.Context) {
+	began := time.Now()
 	var first, all sync.WaitGroup
 	for w := range registrars {
 		var own []*member
@@ -80,7 +81,7 @@ func (h *heartbeats) run(ctx context.Context) {
 		all.Go(func() {
 			h.register(ctx, own)
 			first.Done()
-			h.keep(ctx, own)
+			h.keep(ctx, own, began)
 		})
 	}
 	first.Wait()
@@ -105,14 +106,16 @@ func (h *heartbeats) register(ctx context.Context, own []*member) {
 	}
 }
 
-// keep renews the leases of nodes in turn, spread over renewInterval.
-func (h *heartbeats) keep(ctx context.Context, own []*member) {
+// keep renews the leases of nodes in turn, spread over renewInterval. All goroutines renew at the same instants, counted
+// from began, so that the process sleeps between them.
+func (h *heartbeats) keep(ctx context.Context, own []*member, began time.Time) {
+	turn := renewInterval / time.Duration((len(h.members)+registrars-1)/registrars)
 	for round := 0; len(own) > 0 && ctx.Err() == nil; round++ {
-		began := time.Now()
+		round = max(round, int(time.Since(began)/renewInterval)) // after a slow server, rounds are left out
 		for i, m := range own {
-			_ = retry.Sleep(ctx, time.Until(began.Add(renewInterval*time.Duration(i+1)/time.Duration(len(own)))))
+			_ = retry.Sleep(ctx, time.Until(began.Add(renewInterval*time.Duration(round)+turn*time.Duration(i))))
 			if ctx.Err() == nil {
-				h.beat(ctx, m, m.failing || round%reportEvery == i%reportEvery)
+				h.beat(ctx, m, m.failing || m.renewals%reportEvery == 0)
 			}
 		}
 	}
@@ -121,7 +124,7 @@ func (h *heartbeats) keep(ctx context.Context, own []*member) {
 // beat renews the lease of a node, after a report of its status if asked for.
 func (h *heartbeats) beat(ctx context.Context, m *member, report bool) {
 	var err error
-	if report {
+	if m.renewals++; report {
 		err = m.reporter.Report(ctx)
 	}
 	if err == nil {
