@@ -122,21 +122,24 @@ func (p *peace) admissions() {
 func (p *peace) tookPlace(t tenant) bool { return t.life > 0 && !p.wanted[t.uid][t.life].static }
 
 // asks returns the amount of a resource taken by a life: cpu in thousandths. For running containers
-// the actual amount counts.
+// the actual amount counts. While a resize waits for room, the amount granted before counts.
 func (p *peace) asks(t tenant, name v1.ResourceName, at time.Duration) int64 {
 	s := p.wanted[t.uid][t.life]
-	given, pod := make(map[string]v1.ResourceList), p.manifest(t.uid, max(s.from, min(at, s.to-1)))
+	wanted := p.manifest(t.uid, max(s.from, min(at, s.to-1)))
+	given, granted, pod := make(map[string]v1.ResourceList), p.manifest(t.uid, s.from), wanted
 	for _, told := range p.h.Statuses {
 		if p.over(t.uid, t.life, 0) < at {
 			break // for an ending pod the wanted amount counts
 		}
 		if told.Pod.UID == t.uid && told.At >= s.from && told.At <= at {
-			if slices.ContainsFunc(told.Status.Conditions, func(c v1.PodCondition) bool { return c.Type == v1.PodResizePending }) {
-				pod = p.manifest(t.uid, s.from)
+			if _, waits := conditionsOf(&told.Status)[v1.PodResizePending]; waits {
+				pod = granted
+			} else {
+				granted, pod = told.Pod, wanted
 			}
 			for _, c := range told.Status.ContainerStatuses {
-				if c.AllocatedResources != nil {
-					given[c.Name] = c.AllocatedResources
+				if given[c.Name] = c.AllocatedResources; c.AllocatedResources == nil {
+					delete(given, c.Name) // no container: the manifest counts
 				}
 			}
 		}
