@@ -43,7 +43,7 @@ func abilities() []ability {
 	return []ability{
 		{feature: FeatureResizes, steps: []step{{6, (*generator).resize}, {3, (*generator).retune}}, peaceful: []step{{4, (*generator).resize}, {1, (*generator).retune}}},
 		{feature: FeatureDeadlines, fields: (*generator).deadline},
-		probing(), placing(), ruling(), environment(), mounting(), sharing(), hooking(), bursting(), debugging(), tampering(),
+		probing(), placing(), ruling(), environment(), mounting(), sharing(), hooking(), bursting(), debugging(), tampering(), serving(),
 		{
 			feature: FeatureMirrors, percent: 60, word: func(*generator) string { return " mirrors" },
 			steps: []step{{3, (*generator).deleteMirror}}, peaceful: []step{{1, (*generator).deleteMirror}},

@@ -18,21 +18,22 @@ func tampering() ability {
 	return ability{steps: []step{{4, (*generator).tamper}}, peaceful: []step{{2, (*generator).tamper}}}
 }
 
-// The parts of a status that another client damages.
+// The parts of a status that another client changes.
 const (
 	tamperPhase      = "phase"
 	tamperConditions = "conditions"
 	tamperFields     = "fields"
 	tamperContainers = "containers"
+	tamperForeign    = "foreign" // is not of the agent
 )
 
 func (g *generator) tamper() {
 	if name, s := g.anyPod(); !s.static {
-		g.try(fmt.Sprintf("tamper %s %s", name, pick(g, tamperPhase, tamperConditions, tamperFields, tamperContainers)))
+		g.try(fmt.Sprintf("tamper %s %s", name, pick(g, tamperPhase, tamperConditions, tamperFields, tamperContainers, tamperForeign)))
 	}
 }
 
-// tamper damages a part of the status of a pod that has not ended.
+// tamper changes a part of the status of a pod that has not ended.
 func (p *player) tamper(name, part string) error {
 	uid, err := p.bound(name)
 	if err != nil {
@@ -57,9 +58,18 @@ func (p *player) tamper(name, part string) error {
 					list[i].Ready, list[i].Started = false, nil
 				}
 			}
+		case tamperForeign:
+			s.ResourceClaimStatuses = []v1.PodResourceClaimStatus{{Name: "claim", ResourceClaimName: new("claim-1")}}
+			s.NominatedNodeName = "another"
+			if _, known := conditionsOf(s)[conditionForeign]; !known {
+				s.Conditions = append(s.Conditions, v1.PodCondition{Type: conditionForeign, Status: v1.ConditionTrue, LastTransitionTime: metav1.NewTime(time.Now().Truncate(time.Second))})
+			}
 		}
 	})
 }
+
+// conditionForeign is a condition of another client.
+const conditionForeign v1.PodConditionType = "example.com/foreign"
 
 // mended is the time after which the agent has written its status again: the agent answers another
 // client at once, and further writes of that client after a pause.
@@ -79,7 +89,7 @@ func ofAgent(c v1.PodCondition) bool {
 func heardInFull(stored, status *v1.PodStatus) error {
 	theirs, ours := stored.DeepCopy(), status.DeepCopy()
 	for _, s := range []*v1.PodStatus{theirs, ours} {
-		s.StartTime, s.InitContainerStatuses = nil, nil
+		s.StartTime, s.InitContainerStatuses, s.ResourceClaimStatuses, s.NominatedNodeName = nil, nil, nil, ""
 		s.Conditions = slices.DeleteFunc(s.Conditions, func(c v1.PodCondition) bool { return !ofAgent(c) })
 		for i := range s.Conditions {
 			s.Conditions[i].LastTransitionTime = metav1.Time{}

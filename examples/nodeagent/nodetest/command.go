@@ -62,10 +62,10 @@ func compile(words []string) (action, error) {
 
 func worldVerbs() []verb {
 	return []verb{{
-		"node", "[latency=DURATION] [seed=N] [volumes=DURATION] [shutdown=stop] [cpu=MILLICORES] [memory=MIB] [disk=MIB] [pods=N] [taint=KEY:EFFECT] [mirrors] [images=DURATION] [peaceful] [echo] [deltas]",
-		"first command: calls to the runtime take up to latency each, volumes as long as they are said to, and an agent that is stopped stops its pods; pods find so much room, any if nothing is said; static pods have mirror pods; images are pulled, which takes so long, and removed when nothing uses them; on a peaceful node nothing fails nor takes time, and everything is judged to the second; with echo the runtime hints at what its calls have done, too, as containerd does; with deltas the sources submit changes pod by pod",
+		"node", "[latency=DURATION] [seed=N] [volumes=DURATION] [shutdown=stop] [cpu=MILLICORES] [memory=MIB] [disk=MIB] [pods=N] [taint=KEY:EFFECT] [mirrors] [images=DURATION] [peaceful] [echo] [deltas] [sets]",
+		"first command: calls to the runtime take up to latency each, volumes as long as they are said to, and an agent that is stopped stops its pods; pods find so much room, any if nothing is said; static pods have mirror pods; images are pulled, which takes so long, and removed when nothing uses them; on a peaceful node nothing fails nor takes time, and everything is judged to the second; with echo the runtime hints at what its calls have done, too, as containerd does; with deltas the sources submit changes pod by pod; with sets the agent and the API server share a process",
 		func(a *args) action {
-			s := setup{latency: a.duration("latency"), seed: uint64(a.number("seed", 1)), volumes: a.duration("volumes"), limits: limits{a.allocatable(), a.taints()}, peaceful: a.flag("peaceful"), mirrors: a.flag("mirrors"), echo: a.flag("echo"), deltas: a.flag("deltas")}
+			s := setup{latency: a.duration("latency"), seed: uint64(a.number("seed", 1)), volumes: a.duration("volumes"), limits: limits{a.allocatable(), a.taints()}, peaceful: a.flag("peaceful"), mirrors: a.flag("mirrors"), echo: a.flag("echo"), deltas: a.flag("deltas"), sets: a.flag("sets")}
 			if word, ok := a.option("images"); ok {
 				s.images, s.pull = true, a.toDuration(word)
 			}
@@ -115,8 +115,8 @@ func podVerbs() []verb {
 		{"delete-mirror", "NAME", "a user deletes the mirror pod of a static pod", named((*player).deleteMirror)},
 		{"evict-mirror", "NAME", "a user deletes it by force", named((*player).evictMirror)},
 		{"evict", "NAME", "somebody deletes it by force, with no regard to the node", named((*player).evict)},
-		{"tamper", "NAME phase|conditions|fields|containers", "another client damages a part of its status on the API server", func(a *args) action {
-			name, part := a.next("NAME"), a.choice("part", tamperPhase, tamperConditions, tamperFields, tamperContainers)
+		{"tamper", "NAME phase|conditions|fields|containers|foreign", "another client changes a part of its status on the API server", func(a *args) action {
+			name, part := a.next("NAME"), a.choice("part", tamperPhase, tamperConditions, tamperFields, tamperContainers, tamperForeign)
 			return func(p *player) error { return p.tamper(name, part) }
 		}},
 		{"declare-failed", "NAME", "somebody sets its phase to Failed on the API server", named((*player).declareFailed)},

@@ -72,8 +72,9 @@
 // thresholds, host ports, taints and operating systems at admission, restart rules, variables from
 // keys that come and go, images and volumes that cannot be had for some time, shared volumes,
 // hooks that fail, limits above the requests, ephemeral
-// containers, and another client that damages statuses on the API server. Sources submit lists or, with
-// "node deltas", changes of single pods. File supplies.go tells the model when a container had all that it needs.
+// containers, another client that changes statuses on the API server, and agents that share a process with
+// the server. Sources submit lists or, with "node deltas", changes of single pods. File supplies.go tells the
+// model when a container had all that it needs.
 //
 // # What is not simulated
 //

@@ -6,11 +6,7 @@ import (
 	"errors"
 	"slices"
 
-	v1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
-
 	"github.com/keelson-dev/keelson/runtime/fake"
-	"github.com/keelson-dev/keelson/statusmanager/statustest"
 )
 
 var (
@@ -44,10 +40,7 @@ func faultVerbs() []verb {
 				return nil
 			}
 		}},
-		{"api", "down|hang|lossy|busy|conflict|forbidden|broken|up", "every request to the API server fails, hangs, is done but not answered, or is refused with 429, 409, 403 or 500, or not; the watch is silent while it is down or hangs", func(a *args) action {
-			what := a.choice("how", "down", "hang", "lossy", "busy", "conflict", "forbidden", "broken", "up")
-			return func(p *player) error { return p.apiServer(what) }
-		}},
+		{"api", "down|hang|lossy|busy|overloaded|conflict|forbidden|invalid|broken|up [only=get|patch|delete]", "every request to the API server, or every request of a kind, fails, hangs, is done but not answered, or is refused with 429, 429 for an hour, 409, 403, 422 or 500, or not; the watch is silent while it is down or hangs", readAPI},
 		{"source", "silent|garbled|empty|fine", "how the source of static pods is", func(a *args) action {
 			moods := map[string]Mood{"silent": Silent, "garbled": Garbled, "empty": Empty, "fine": Talkative}
 			mood := moods[a.choice("how", "silent", "garbled", "empty", "fine")]
@@ -157,6 +150,12 @@ const (
 	labelAPI     = " api"
 )
 
+// The outages of the API server: requests fail, and the watch shows no changes.
+const (
+	outageAPI   = "api"
+	outageWatch = "watch"
+)
+
 func (p *player) runtime(what string) error {
 	p.clear(labelRuntime)
 	switch what {
@@ -167,35 +166,4 @@ func (p *player) runtime(what string) error {
 		return p.inject(labelRuntime, fake.Fault{HangUntilCtx: true})
 	}
 	return nil
-}
-
-func (p *player) apiServer(what string) error {
-	p.clear(labelAPI)
-	var f statustest.Fault
-	mood := Talkative
-	switch what {
-	case "down":
-		f.Err, mood = errAway, Silent
-	case "hang":
-		f.HangUntilCtx, mood = true, Silent
-	case "lossy":
-		f.DoneButReplyLost = true
-	case "busy":
-		f.Err = apierrors.NewTooManyRequests("later", 2)
-	case "conflict":
-		f.Err = apierrors.NewConflict(v1.Resource("pods"), "", errInjected)
-	case "forbidden":
-		f.Err = apierrors.NewForbidden(v1.Resource("pods"), "", errInjected)
-	case "broken":
-		f.Err = apierrors.NewInternalError(errInjected)
-	}
-	p.node.api.supply.feel(mood)
-	if what == "up" {
-		return nil
-	}
-	in, err := p.server.Inject(f)
-	if err == nil {
-		p.faults = append(p.faults, labelled{labelAPI, in.Clear})
-	}
-	return err
 }

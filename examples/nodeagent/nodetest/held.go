@@ -14,6 +14,7 @@ import (
 	"github.com/keelson-dev/keelson/runtime"
 	"github.com/keelson-dev/keelson/runtime/fake"
 	"github.com/keelson-dev/keelson/statusmanager"
+	"github.com/keelson-dev/keelson/statusmanager/statustest"
 )
 
 // Runtime is the World's runtime for a single agent: it stops working when the agent crashes, and
@@ -178,6 +179,20 @@ const (
 func (p *heldPatcher) PatchStatus(ctx context.Context, ref statusmanager.PodRef, patch []byte) (*v1.Pod, error) {
 	call := fake.Call{Op: OpPatchStatus, UID: ref.UID, Pod: ref.Name}
 	return through(ctx, p.lease, call, func(ctx context.Context) (*v1.Pod, error) { return p.server.PatchStatus(ctx, ref, patch) })
+}
+
+// heldSetter is a heldPatcher with the pods in its own process.
+type heldSetter struct {
+	*heldPatcher
+	client *statustest.Client
+}
+
+var _ statusmanager.Setter = (*heldSetter)(nil)
+
+// SetStatus implements statusmanager.Setter.
+func (s *heldSetter) SetStatus(ctx context.Context, ref statusmanager.PodRef, patch statusmanager.Patch) (*v1.Pod, error) {
+	call := fake.Call{Op: OpPatchStatus, UID: ref.UID, Pod: ref.Name}
+	return through(ctx, s.lease, call, func(ctx context.Context) (*v1.Pod, error) { return s.client.SetStatus(ctx, ref, patch) })
 }
 
 // DeletePod implements statusmanager.Patcher.

@@ -116,7 +116,7 @@ func conditionsForm(pod *v1.Pod, status *v1.PodStatus) error {
 		if reasons, known := conditionReasons[kind]; known && !slices.Contains(reasons[c.Status], c.Reason) {
 			return fmt.Errorf("condition %s is %s for reason %q", kind, c.Status, c.Reason)
 		}
-		if c.Status == v1.ConditionTrue && c.ObservedGeneration != status.ObservedGeneration && ofAgent(c) {
+		if c.Status == v1.ConditionTrue && c.ObservedGeneration != status.ObservedGeneration && ofAgent(c) && kind != v1.AllContainersRestarting {
 			return fmt.Errorf("condition %s has generation %d, and the status %d", kind, c.ObservedGeneration, status.ObservedGeneration)
 		}
 	}

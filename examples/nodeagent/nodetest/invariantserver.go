@@ -7,6 +7,7 @@ import (
 	"time"
 
 	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/keelson-dev/keelson/podconfig"
@@ -32,10 +33,18 @@ func (r *recorder) stored(pod *v1.Pod) {
 	r.mu.Stored = append(r.mu.Stored, Stored{r.world.Now(), pod})
 }
 
-// change edits a pod on the API server, as another client. The agent did not write that version.
+// change edits a pod on the API server, as another client. The agent did not write that version. The server
+// counts generations.
 func (p *player) change(uid types.UID, edit func(*v1.Pod)) error {
-	pod, err := p.server.Change(uid, edit)
-	if err == nil {
+	old := p.server.Get(uid)
+	pod, err := p.server.Change(uid, func(pod *v1.Pod) {
+		before := pod.DeepCopy()
+		edit(pod)
+		if !equality.Semantic.DeepEqual(before.Spec, pod.Spec) || (before.DeletionTimestamp == nil) != (pod.DeletionTimestamp == nil) {
+			pod.Generation++
+		}
+	})
+	if err == nil && pod != old {
 		p.node.history.changed(pod)
 	}
 	return err

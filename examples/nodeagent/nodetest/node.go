@@ -49,6 +49,9 @@ type Options struct {
 	// volumeLatency is the duration of a setup or teardown of a volume of VolumeDriver. Defaults to
 	// 0.
 	volumeLatency time.Duration
+
+	// sets: the agent has the pods of the API server in its own process (statusmanager.Setter).
+	sets bool
 	// Seed determines the random values of agents, such as the jitter of back-offs. Defaults to 0,
 	// a valid seed.
 	Seed uint64
@@ -215,7 +218,10 @@ func (n *Node) agentOptions(l *lease) (node.Options, error) {
 	}
 	if n.api != nil {
 		opts.Sources = append(opts.Sources, n.api.supply.source(l))
-		opts.Cluster.Patcher = &heldPatcher{n.api, l}
+		patcher := &heldPatcher{n.api, l}
+		if opts.Cluster.Patcher = patcher; n.opts.sets {
+			opts.Cluster.Patcher = &heldSetter{patcher, n.opts.API.NewClient(0)}
+		}
 		if n.opts.Mirrors {
 			n.api.withMirrors(&opts.Cluster, l)
 		}

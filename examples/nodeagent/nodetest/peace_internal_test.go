@@ -208,7 +208,7 @@ func TestLookJudgesStatuses(t *testing.T) {
 				judge := func() []error {
 					return []error{
 						peace.phaseIs(pod, status, now), peace.containersAre(pod, status, truth, now), peace.initializedIs(pod, status),
-						fieldsFit(pod, status, truth), peace.shownIs(pod, status, time.Now()),
+						observes(pod, status), fieldsFit(pod, status, truth), peace.shownIs(pod, status, time.Now()),
 					}
 				}
 				c.tamper(status)

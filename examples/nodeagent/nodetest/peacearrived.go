@@ -27,6 +27,7 @@ func (p *player) arrived(pod *v1.Pod, status *v1.PodStatus) error {
 		return err
 	}
 	for _, s := range []*v1.PodStatus{ours, theirs} {
+		s.ResourceClaimStatuses, s.NominatedNodeName = nil, ""
 		s.Conditions = slices.DeleteFunc(s.Conditions, func(c v1.PodCondition) bool {
 			return strings.Contains(string(c.Type), "/") // another client's
 		})
@@ -120,10 +121,10 @@ func fieldsOf(status *v1.PodStatus, ended bool) (fields map[string]json.RawMessa
 	}
 	if ended {
 		// At the end of a pod, unknown facts about containers are replaced by texts in the patch,
-		// and the pod is no longer ready.
-		status.InitContainerStatuses, status.ContainerStatuses = nil, nil
+		// and the pod is no longer ready. The end can be that of a version that no status was about.
+		status.InitContainerStatuses, status.ContainerStatuses, status.ObservedGeneration = nil, nil, 0
 		for i := range status.Conditions {
-			status.Conditions[i].LastTransitionTime = metav1.Time{}
+			status.Conditions[i].LastTransitionTime, status.Conditions[i].ObservedGeneration = metav1.Time{}, 0
 		}
 	}
 	text, err := json.Marshal(status)

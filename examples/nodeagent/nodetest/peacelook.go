@@ -46,6 +46,9 @@ func (p *player) look() error {
 		if !over(status.Phase) {
 			err = errors.Join(err, consistent(pod, status), peace.containersAre(pod, status, truth, now), peace.initializedIs(pod, status), peace.resizeIs(pod, status, truth),
 				fieldsFit(pod, status, truth), peace.shownIs(pod, status, time.Now()))
+			if !peace.mounting(pod) {
+				err = errors.Join(err, observes(pod, status))
+			}
 		}
 		if err != nil {
 			errs = append(errs, fmt.Errorf("pod %s (%s): %w", pod.Name, pod.UID, err))

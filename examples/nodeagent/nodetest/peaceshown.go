@@ -18,12 +18,23 @@ import (
 
 // Details of statuses: fields that follow from the pod alone, and reasons of waiting containers.
 
-// fieldsFit checks that the fields of a status about the whole pod follow from its spec and its
-// sandbox.
-func fieldsFit(pod *v1.Pod, status *v1.PodStatus, truth *runtime.PodStatus) error {
+// observes checks that a status is about the present generation of the pod.
+func observes(pod *v1.Pod, status *v1.PodStatus) error {
 	if status.ObservedGeneration != pod.Generation {
 		return fmt.Errorf("its generation is %d, and %d is published as observed", pod.Generation, status.ObservedGeneration)
 	}
+	return nil
+}
+
+// mounting reports whether the volumes of a pod cannot be set up, or could not a short time ago. A status is made
+// after the next attempt.
+func (p *peace) mounting(pod *v1.Pod) bool {
+	return slices.ContainsFunc(p.volumesLacking(pod), func(l lack) bool { return l.from <= p.h.Taken && l.end() >= p.h.Taken })
+}
+
+// fieldsFit checks that the fields of a status about the whole pod follow from its spec and its
+// sandbox.
+func fieldsFit(pod *v1.Pod, status *v1.PodStatus, truth *runtime.PodStatus) error {
 	if current := truth.Current(); current != nil && current.NetworkKnown && !pod.Spec.HostNetwork && !over(status.Phase) {
 		if len(current.IPs) == 0 || current.IPs[0] == "" {
 			return errors.New("its sandbox has no address, and is kept")

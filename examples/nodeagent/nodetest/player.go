@@ -54,6 +54,7 @@ type setup struct {
 	peaceful, echo  bool
 	mirrors, images bool
 	deltas          bool // sources submit changes pod by pod
+	sets            bool // the agent and the API server share a process
 	pull            time.Duration
 }
 
@@ -138,7 +139,7 @@ func (p *player) begin(s setup) error {
 	if s.images {
 		p.depot = newDepot(world, s.pull)
 	}
-	node, err := newNode(Options{World: world, API: p.server, Mirrors: s.mirrors, volumeLatency: s.volumes, stopTimeout: agentPatience, Seed: s.seed, Assemble: p.assemble, Agent: func(o *node.Options) {
+	node, err := newNode(Options{World: world, API: p.server, Mirrors: s.mirrors, volumeLatency: s.volumes, stopTimeout: agentPatience, sets: s.sets, Seed: s.seed, Assemble: p.assemble, Agent: func(o *node.Options) {
 		o.Objects = store
 		if p.depot != nil {
 			p.depot.supply(o)

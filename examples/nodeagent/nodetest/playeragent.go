@@ -57,7 +57,7 @@ func (p *player) bind(pod *v1.Pod) error {
 		return errNameTaken
 	}
 	pod = pod.DeepCopy()
-	pod.Annotations = nil // the pod is not static
+	pod.Annotations, pod.Generation = nil, 1 // the pod is not static
 	p.latest[pod.Name] = p.node.Bind(pod)
 	return nil
 }

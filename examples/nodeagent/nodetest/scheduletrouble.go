@@ -42,7 +42,8 @@ func (g *generator) outage() {
 }
 
 func (g *generator) apiTrouble() {
-	g.during("api "+pick(g, "down", "down", "hang", "lossy", "busy", "conflict", "forbidden", "broken"), "api up")
+	how := pick(g, "down", "down", "hang", "lossy", "lossy", "busy", "overloaded", "conflict", "forbidden", "invalid", "broken")
+	g.during("api "+how+pick(g, "", "", "", " only=patch", " only=delete", " only=get"), "api up")
 }
 
 func (g *generator) sourceTrouble() {

@@ -17,6 +17,7 @@ import (
 	"github.com/keelson-dev/keelson/runtime"
 	"github.com/keelson-dev/keelson/runtime/fake"
 	"github.com/keelson-dev/keelson/runtime/podstatus"
+	"github.com/keelson-dev/keelson/statusmanager"
 )
 
 // calm clears all faults, waits, and judges every wanted pod: no pod is lost, the latest spec is in
@@ -70,7 +71,9 @@ func (p *player) quiet() error {
 		p.setKey("extra", "1", true)
 	}
 	p.node.static.feel(Talkative)
-	p.node.api.supply.feel(Talkative)
+	if err := p.apiServer("up", statusmanager.RequestNone); err != nil {
+		return err
+	}
 	p.node.ResumeAgent()
 	p.bury()
 	if p.node.life != nil {
@@ -115,7 +118,7 @@ func (p *player) converged(pod *v1.Pod) error {
 	}
 	return errors.Join(p.works(pod, status, truth), swept(truth), truthful(status, truth), consistent(pod, status), p.countsRestarts(pod, status),
 		phaseFits(pod, status, truth), conditionsFit(pod, status, truth), containersFit(status, truth, p.unheeded(pod.UID)), p.probesFit(pod, status, truth),
-		fieldsFit(pod, status, truth), inTime(pod, status, time.Now()), resized(pod, status, truth))
+		observes(pod, status), fieldsFit(pod, status, truth), inTime(pod, status, time.Now()), resized(pod, status, truth))
 }
 
 // keepsLost reports whether a container of the pod waits for a sidecar, and an instance of the container runs

@@ -94,7 +94,7 @@ func longer(all []lack, from, late time.Duration) time.Duration {
 // Outage is the begin or the end of a time in which a supply of a node was missing.
 type Outage struct {
 	At   time.Duration
-	What string // registry or volumes
+	What string // "registry" or "volumes", outageAPI or outageWatch
 	Down bool
 }
 
