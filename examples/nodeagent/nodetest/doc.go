@@ -76,6 +76,10 @@
 // the server. Sources submit lists or, with "node deltas", changes of single pods. File supplies.go tells the
 // model when a container had all that it needs.
 //
+// The requests of an agent to the API server are judged in every schedule, by the promises of package
+// statusmanager: file talk.go has the conversation about each pod. Files invariantpatches.go and
+// invariantwritten.go judge the texts and the effects of the requests.
+//
 // # What is not simulated
 //
 //   - Steps of the wall clock, because a bubble does not have them. SuspendAgent simulates a leap:

@@ -38,6 +38,7 @@ type History struct {
 	Marks    []Mark             // what happened to agents
 	Overlaps error              // World.NoOverlap
 	Taken    time.Duration      // time of the snapshot
+	Began    time.Time          // of the history, on the agents' clock
 }
 
 // Told is a complete submission of a source, without mirror pods, that the agent has received.
@@ -97,6 +98,7 @@ const (
 func (n *Node) History() History {
 	h := n.history.snapshot()
 	h.Calls, h.Overlaps, h.Taken = n.World.Journal(), n.World.NoOverlap(), n.World.Now()
+	h.Began = time.Now().Add(-h.Taken)
 	h.Volumes, h.Images, h.Depot = n.disk.events(), n.depot.events(), n.depot != nil
 	if n.opts.API != nil {
 		h.Requests = n.opts.API.Journal()

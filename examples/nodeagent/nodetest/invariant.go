@@ -40,6 +40,9 @@ import (
 //   - a stop of a container without a cause, or a start of a container that has ended for good
 //   - a status on the API server that takes back an end, a start time, a restart count or a condition of
 //     another client; an end or a removal there while a container of the pod runs
+//   - a patch of a status with a field or condition of another client, with a field that changes nothing, or with
+//     less than every field after a patch that may have been carried out
+//   - a status on the API server that differs from the published status
 //   - more calls to the runtime for a pod within a second than any reaction needs
 func Check(h History) error {
 	c := newChecker(h)
@@ -60,6 +63,8 @@ func Check(h History) error {
 	c.stops()
 	c.finals()
 	c.server()
+	c.patches()
+	c.writes()
 	for _, a := range abilities() {
 		if a.check != nil {
 			a.check(c)

@@ -3,6 +3,7 @@
 package nodetest
 
 import (
+	"fmt"
 	"slices"
 	"time"
 
@@ -181,6 +182,9 @@ func (c *checker) deletions() {
 		case !over(pod.Status.Phase):
 			c.violate(at, "%s is removed from the API server, which has phase %s", uid, pod.Status.Phase)
 		}
+		if err := allEnded(&pod.Status); err != nil {
+			c.violate(at, "%s is removed from the API server: %v", uid, err)
+		}
 		c.nothingRuns(uid, at, "is removed from the API server")
 		ready := make(map[string]bool)
 		for _, e := range c.h.Volumes {
@@ -194,4 +198,23 @@ func (c *checker) deletions() {
 			}
 		}
 	}
+}
+
+// allEnded checks that a status shows the end of each regular container if one has begun, and of each init container up to
+// the last that has begun.
+func allEnded(status *v1.PodStatus) error {
+	has := func(s v1.ContainerStatus) bool {
+		return s.State.Waiting == nil || s.LastTerminationState.Terminated != nil
+	}
+	begun := slices.ContainsFunc(status.ContainerStatuses, has)
+	last := len(status.InitContainerStatuses) - 1
+	for last >= 0 && !has(status.InitContainerStatuses[last]) {
+		last--
+	}
+	for i, s := range slices.Concat(status.InitContainerStatuses[:last+1], status.ContainerStatuses) {
+		if ended := s.State.Terminated != nil; !ended && (i <= last || begun) || ended && (s.Ready || s.Started == nil || *s.Started) {
+			return fmt.Errorf("the status of container %s is %+v", s.Name, s)
+		}
+	}
+	return nil
 }

@@ -54,6 +54,11 @@ func TestServerAndStopsAreJudged(t *testing.T) {
 		{"count goes back", "behave p/c exit=1s,code=1 then serve\n" + "bind p\nsleep 20s", wrote(func(s *v1.PodStatus) { s.ContainerStatuses[0].RestartCount-- }), "the restart count of c goes from 1 to 0"},
 		{"ended too early", runs, wrote(func(s *v1.PodStatus) { s.Phase = v1.PodFailed }), "is told to have ended, and"},
 		{"not deleted by a client", deleted, edited(func(pod *v1.Pod) { pod.DeletionTimestamp = nil }), "no client has deleted it"},
+		{"removed without the end of a container", deleted, edited(func(pod *v1.Pod) {
+			for i := range pod.Status.ContainerStatuses {
+				pod.Status.ContainerStatuses[i].Ready = true
+			}
+		}), "is removed from the API server: the status of container c"},
 		{"removed without an end", deleted, edited(func(pod *v1.Pod) { pod.Status.Phase = v1.PodRunning }), "which has phase Running"},
 		{"removed with a volume", deleted, func(h *History) {
 			h.Volumes = slices.DeleteFunc(slices.Clone(h.Volumes), func(e VolumeEvent) bool { return e.What != VolumeReady })

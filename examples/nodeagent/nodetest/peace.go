@@ -61,6 +61,7 @@ func checkPeace(h History, l limits) error {
 	}
 	p.mounts()
 	p.requests()
+	p.writes()
 	p.endsShown()
 	for _, a := range abilities() {
 		if a.judge != nil {

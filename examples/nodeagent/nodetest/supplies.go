@@ -99,8 +99,8 @@ type Outage struct {
 }
 
 // outages returns the times in which a supply was missing.
-func (p *peace) outages(what string, late time.Duration) (all []lack) {
-	for _, o := range p.h.Outages {
+func (c *checker) outages(what string, late time.Duration) (all []lack) {
+	for _, o := range c.h.Outages {
 		last := len(all) - 1
 		switch {
 		case o.What != what:
