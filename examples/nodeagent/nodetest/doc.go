@@ -77,8 +77,8 @@
 // model when a container had all that it needs.
 //
 // The requests of an agent to the API server are judged in every schedule, by the promises of package
-// statusmanager: file talk.go has the conversation about each pod. Files invariantpatches.go and
-// invariantwritten.go judge the texts and the effects of the requests.
+// statusmanager: file talk.go has the conversation about each pod. Files invariantpatches.go,
+// invariantwritten.go and invariantretries.go judge the texts, the effects and the times of the requests.
 //
 // # What is not simulated
 //

@@ -42,7 +42,9 @@ import (
 //     another client; an end or a removal there while a container of the pod runs
 //   - a patch of a status with a field or condition of another client, with a field that changes nothing, or with
 //     less than every field after a patch that may have been carried out
-//   - a status on the API server that differs from the published status
+//   - a status on the API server that differs from the published status, or that follows it late
+//   - requests to the API server that follow each other faster than news and answers permit, a read of a pod without
+//     a conflict, or a request for a pod that the server does not have
 //   - more calls to the runtime for a pod within a second than any reaction needs
 func Check(h History) error {
 	c := newChecker(h)
@@ -65,6 +67,10 @@ func Check(h History) error {
 	c.server()
 	c.patches()
 	c.writes()
+	c.pauses()
+	c.reads()
+	c.gone()
+	c.delays()
 	for _, a := range abilities() {
 		if a.check != nil {
 			a.check(c)
