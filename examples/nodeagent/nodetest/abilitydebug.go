@@ -87,8 +87,10 @@ func (p *peace) debugged() {
 			pod := p.lastManifest(uid, life)
 			for i := range pod.Spec.EphemeralContainers {
 				c := (*v1.Container)(&pod.Spec.EphemeralContainers[i].EphemeralContainerCommon)
-				due, late := p.supplied(uid, c, p.afterStop(uid, max(p.addedAt(uid, c.Name), p.runs[first].created)))
-				late += retried + hooksTime(pod)
+				added := p.addedAt(uid, c.Name)
+				_, waited := p.supplied(uid, c, added) // a pull may wait since before the first container
+				due, late := p.supplied(uid, c, p.afterStop(uid, max(added, p.runs[first].created)))
+				late = max(late, waited) + retried + hooksTime(pod)
 				if due == forever || p.unmounted(pod, due+late) || due+late >= min(s.to, p.over(uid, life, due), p.h.Taken) {
 					continue
 				}
