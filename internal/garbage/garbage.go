@@ -21,6 +21,14 @@ func AfterEach(f func() (again bool)) {
 // Live returns the size of the heap after the last collection, in bytes.
 func Live() uint64 { return metric("/gc/heap/live:bytes") }
 
+// Fixed returns the memory of Go beside the heap, such as stacks, in bytes.
+func Fixed() (sum uint64) {
+	for _, class := range []string{"heap/stacks", "metadata/mcache/inuse", "metadata/mspan/inuse", "metadata/other", "os-stacks", "other", "profiling/buckets"} {
+		sum += metric("/memory/classes/" + class + ":bytes")
+	}
+	return sum
+}
+
 // Cycles returns the number of collections that have ended.
 func Cycles() uint64 { return metric("/gc/cycles/total:gc-cycles") }
 

@@ -39,6 +39,33 @@ func TestLive(t *testing.T) {
 	goruntime.KeepAlive(held)
 }
 
+func TestFixed(t *testing.T) {
+	before := garbage.Fixed()
+	deep := make(chan int)
+	for range 1000 {
+		go grow(200, deep)
+	}
+	for range 1000 {
+		<-deep
+	}
+	assert.Greater(t, garbage.Fixed(), before+8<<20, "stacks")
+	for range 1000 {
+		<-deep
+	}
+}
+
+// grow sends in the depth of so many calls, each with 100 bytes, and again afterwards.
+func grow(depth int, deep chan int) (sum byte) {
+	var frame [100]byte
+	if depth == 0 {
+		deep <- 0
+		deep <- 0
+		return 0
+	}
+	frame[depth%100] = grow(depth-1, deep)
+	return frame[depth%100] + frame[0]
+}
+
 func TestPercentTo(t *testing.T) {
 	const size, least, most = 384 << 20, 50, 2000
 	for live, want := range map[uint64]int{

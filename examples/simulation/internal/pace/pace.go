@@ -5,35 +5,33 @@
 package pace
 
 import (
+	"math"
 	"os"
 	goruntime "runtime"
 	"runtime/debug"
 	"sync"
-	"sync/atomic"
+	"time"
 
 	"github.com/keelson-dev/keelson/internal/garbage"
 )
 
 const (
-	// heap is the size up to which garbage may stay, in bytes.
-	heap = 384 << 20
-	// least is the growth of a larger heap between two collections, in percent.
-	least = 50
-	// most bounds the growth of a small heap, in percent.
-	most = 2000
+	// room is the memory that Go may use for the heap, stacks and itself, in bytes. The heap in it has huge pages.
+	room = 960 << 20
+	// most bounds the growth of a small heap, in percent, and least is the growth of a heap for which room is too small.
+	most, least = 2000, 50
+	// look is the time between two looks at what is live.
+	look = 50 * time.Millisecond
 )
 
-// room is the part of the heap with huge pages, in bytes.
-const room = 1 << 30
-
-// Set trades memory for processor time until restore is called. The heap grows to 384 MiB, or by half of
-// what is live, before garbage is collected. On Linux the first GiB of the heap has huge pages, also after
-// restore. The process uses a single processor: most of the time one
-// goroutine of a simulation runs, and a second processor would only look for work. The variables GOGC and
-// GOMAXPROCS of the environment have precedence.
+// Set trades memory for processor time until restore is called. Garbage stays until the process has 960 MiB. If half of
+// that is live, garbage stays until the heap has grown by half. On Linux the first 960 MiB of the heap have huge pages,
+// also after restore. The process uses a single processor: most of the time one goroutine of a simulation runs, and a
+// second processor would only look for work. The variables GOGC, GOMEMLIMIT and GOMAXPROCS of the environment have
+// precedence.
 func Set() (restore func()) {
 	restoreHeap, restoreProcessors := func() {}, func() {}
-	if os.Getenv("GOGC") == "" {
+	if os.Getenv("GOGC") == "" && os.Getenv("GOMEMLIMIT") == "" {
 		restoreHeap = follow()
 	}
 	if os.Getenv("GOMAXPROCS") == "" {
@@ -52,21 +50,39 @@ var advise = sync.OnceFunc(func() {
 	goruntime.GC()
 })
 
-// follow sets the growth of the heap now and after each collection, until restore is called.
+// follow sets the growth of the heap by what is live, until restore is called.
 func follow() (restore func()) {
 	advise()
-	set := func() int { return debug.SetGCPercent(garbage.PercentTo(heap, garbage.Live(), least, most)) }
-	before := set()
-	var over atomic.Bool
-	garbage.AfterEach(func() (again bool) {
-		if over.Load() {
-			return false
+	percent, limit := debug.SetGCPercent(-1), debug.SetMemoryLimit(-1)
+	set()
+	stop := make(chan struct{})
+	var looks sync.WaitGroup
+	looks.Go(func() {
+		tick := time.NewTicker(look)
+		defer tick.Stop()
+		for {
+			select {
+			case <-tick.C:
+				set()
+			case <-stop:
+				return
+			}
 		}
-		set()
-		return true
 	})
 	return func() {
-		over.Store(true)
-		debug.SetGCPercent(before)
+		close(stop)
+		looks.Wait()
+		debug.SetGCPercent(percent)
+		debug.SetMemoryLimit(limit)
 	}
+}
+
+func set() {
+	if 2*garbage.Live()+garbage.Fixed() < room {
+		debug.SetMemoryLimit(room)
+		debug.SetGCPercent(most)
+		return
+	}
+	debug.SetGCPercent(least)
+	debug.SetMemoryLimit(math.MaxInt64)
 }

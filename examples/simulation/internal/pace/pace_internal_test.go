@@ -3,6 +3,7 @@
 package pace
 
 import (
+	"math"
 	goruntime "runtime"
 	"runtime/debug"
 	"testing"
@@ -18,33 +19,39 @@ func percent() int {
 	return now
 }
 
-// The growth follows the live heap after each collection, up to restore. The environment has precedence.
+// limit returns the present limit of memory.
+func limit() int64 { return debug.SetMemoryLimit(-1) }
+
+// The growth follows the live heap up to restore. The environment has precedence.
 func TestSet(t *testing.T) {
-	t.Setenv("GOGC", "")
-	t.Setenv("GOMAXPROCS", "")
+	for _, name := range []string{"GOGC", "GOMEMLIMIT", "GOMAXPROCS"} {
+		t.Setenv(name, "")
+	}
 	defer debug.SetGCPercent(debug.SetGCPercent(123))
-	processors := goruntime.GOMAXPROCS(0)
+	processors, before := goruntime.GOMAXPROCS(0), limit()
 	restore := Set()
-	require.Equal(t, most, percent(), "almost nothing is live")
+	require.Equal(t, most, percent(), "little is live")
+	require.EqualValues(t, room, limit())
 	require.Equal(t, 1, goruntime.GOMAXPROCS(0))
-	held := make([]byte, 200<<20)
+	held := make([]byte, room/2)
 	require.Eventually(t, func() bool {
 		goruntime.GC()
-		return percent() < 100
-	}, 20*time.Second, time.Millisecond)
+		return limit() == math.MaxInt64 && percent() == least
+	}, 20*time.Second, time.Millisecond, "half of the room is live")
 	goruntime.KeepAlive(held)
+	require.Eventually(t, func() bool {
+		goruntime.GC()
+		return limit() == room && percent() == most
+	}, 20*time.Second, time.Millisecond, "little is live again")
 	restore()
 	require.Equal(t, 123, percent())
+	require.Equal(t, before, limit())
 	require.Equal(t, processors, goruntime.GOMAXPROCS(0))
-	for range 3 {
-		goruntime.GC()
-		time.Sleep(10 * time.Millisecond)
-	}
-	require.Equal(t, 123, percent(), "also after later collections")
 
-	t.Setenv("GOGC", "50")
+	t.Setenv("GOMEMLIMIT", "3GiB")
 	t.Setenv("GOMAXPROCS", "2")
 	Set()()
 	require.Equal(t, 123, percent())
+	require.Equal(t, before, limit())
 	require.Equal(t, processors, goruntime.GOMAXPROCS(0))
 }
