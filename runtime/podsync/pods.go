@@ -101,6 +101,7 @@ func (p *Pods) Sync(ctx context.Context, pod *v1.Pod) (over bool, again time.Tim
 	}
 	defer r.release()
 	r.stopped.Store(nil)
+	began := time.Now().UnixNano()
 	call, stop := r.alarm.Begin(ctx, errDeadline)
 	defer stop()
 	over, again, err = p.sync(call, r, pod)
@@ -110,7 +111,10 @@ func (p *Pods) Sync(ctx context.Context, pod *v1.Pod) (over bool, again time.Tim
 	case call.Err() != nil:
 		return false, time.Now(), nil // the next call fails the pod
 	}
-	if r.conclude(err) {
+	// After a hint during this call, the last status may be stale. The hint causes another call at
+	// once, which publishes err with a newer observation. After ErrRead there is no newer observation.
+	stale := r.hinted.Load() >= began && !errors.Is(err, ErrRead)
+	if r.conclude(err) && !stale {
 		p.explain(r, pod)
 	}
 	r.resting.Store(!r.settled.IsZero() && (p.opts.Volumes == nil || !slices.ContainsFunc(pod.Spec.Volumes, isRenewed)))

@@ -95,6 +95,32 @@ func TestAPodWaitsForItsVolumes(t *testing.T) {
 	})
 }
 
+// TestAnEndDuringTheWaitForVolumesIsShown: if a container ends while a sync waits for volumes, the
+// status that names the missing volume shows the end.
+func TestAnEndDuringTheWaitForVolumesIsShown(t *testing.T) {
+	v, always := &volumes{ready: true}, v1.ContainerRestartPolicyAlways
+	play(t, func(o *podsync.Options) { o.Volumes = v }, func(n *node) {
+		n.world.Script(fake.Target{Container: "sidecar"}, fake.Exit(65*time.Second, 0))
+		pod := newPod("web", v1.RestartPolicyAlways)
+		pod.Spec.InitContainers = []v1.Container{{Name: "sidecar", Image: "i", RestartPolicy: &always}, {Name: "init", Image: "i"}}
+		n.drive(pod, time.Minute)
+		require.NotNil(n, n.status().InitContainerStatuses[0].State.Running)
+
+		v.mu.Lock()
+		v.ready = false
+		v.mu.Unlock()
+		n.drive(pod, 15*time.Second)
+		n.mu.Lock()
+		defer n.mu.Unlock()
+		named := slices.IndexFunc(n.statuses, func(s v1.PodStatus) bool {
+			w := s.ContainerStatuses[0].State.Waiting
+			return w != nil && w.Message == "unmounted volumes=[data]"
+		})
+		require.GreaterOrEqual(n, named, 0)
+		assert.Nil(n, n.statuses[named].InitContainerStatuses[0].State.Running, "the sidecar has ended 5 s before")
+	})
+}
+
 // TestRenewedVolumesNeedSyncs: a pod rests if the runtime hints at each change, except a pod with a
 // volume such as a token, whose content the syncs of the pod renew.
 func TestRenewedVolumesNeedSyncs(t *testing.T) {
