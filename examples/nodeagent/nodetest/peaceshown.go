@@ -128,8 +128,10 @@ func canRestartAll(c *v1.Container) bool {
 	})
 }
 
-// endsShown checks that a status shows no instance as running that has ended before. A container that is restarted at once, or
-// after hooks, may count as running meanwhile.
+// endsShown checks that a status shows no instance as running that has ended before. A container
+// that is restarted at once, or after hooks, may count as running meanwhile. A container that ends
+// during the preStop hook of its failed probe may count as running until the hook returns, also if
+// the restart waits for a back-off.
 func (p *peace) endsShown() {
 	shown := make(map[string]time.Duration) // how long an instance that has ended may count as running, by ID
 	ended := make(map[string]*run)
@@ -139,15 +141,21 @@ func (p *peace) endsShown() {
 				continue
 			}
 			ended[r.id], shown[r.id] = r, r.exited
-			if key.life < 0 || i+1 == len(chain) {
+			if key.life < 0 {
 				continue
 			}
 			pod, quick := p.lastManifest(key.uid, key.life), r.exited+time.Second
+			if ref, ok := runtime.Find(pod, key.name); ok && hookTime(ref.Container(pod)) > 0 && p.unwellAt(ref.Container(pod), r) <= r.exited {
+				shown[r.id] = quick + hookTime(ref.Container(pod))
+			}
+			if i+1 == len(chain) {
+				continue
+			}
 			for _, c := range allContainers(pod) {
 				quick += afterStart(c) + hookTime(c)
 			}
 			if chain[i+1].started <= quick {
-				shown[r.id] = chain[i+1].started
+				shown[r.id] = max(shown[r.id], chain[i+1].started)
 			}
 		}
 	}
