@@ -243,7 +243,7 @@ func (m *Manager) remember(uid types.UID, c ContainerStatus) {
 		byName = make(map[string]ContainerStatus)
 		m.mu.removed[uid] = byName
 	}
-	if !c.CreatedAt.Before(byName[c.Name].CreatedAt) {
+	if kept, ok := byName[c.Name]; !ok || overtakes(&c, &kept) || !c.CreatedAt.Before(kept.CreatedAt) && !overtakes(&kept, &c) {
 		byName[c.Name] = c
 	}
 }

@@ -208,3 +208,26 @@ func TestSeenEnds(t *testing.T) {
 		})
 	}
 }
+
+// TestAnInstanceThatNeverRanReplacesNoneThatDid: the runtime made an instance for an earlier agent after the instance
+// that ran. Both records are removed, in either order: the instance that ran is remembered, for the next restart count.
+func TestAnInstanceThatNeverRanReplacesNoneThatDid(t *testing.T) {
+	at := time.Unix(1000, 0)
+	ran := ContainerStatus{ID: ContainerID{ID: "ran"}, Name: "c", State: StateExited, RestartCount: 1, CreatedAt: at}
+	late := ContainerStatus{ID: ContainerID{ID: "late"}, Name: "c", State: StateCreated, RestartCount: 1, CreatedAt: at.Add(time.Second)}
+	next := ContainerStatus{ID: ContainerID{ID: "next"}, Name: "c", State: StateCreated, RestartCount: 2, CreatedAt: at.Add(2 * time.Second)}
+	for _, c := range []struct {
+		removed []ContainerStatus
+		want    string
+	}{
+		{[]ContainerStatus{ran, late}, "ran"}, {[]ContainerStatus{late, ran}, "ran"},
+		{[]ContainerStatus{ran, next}, "next"}, {[]ContainerStatus{next, ran}, "next"}, {[]ContainerStatus{next, late, ran}, "next"},
+	} {
+		m := &Manager{}
+		m.mu.removed = map[types.UID]map[string]ContainerStatus{}
+		for _, removed := range c.removed {
+			m.remember("uid", removed)
+		}
+		assert.Equal(t, c.want, m.recall("uid", "c").ID.ID, "%v", c.removed)
+	}
+}

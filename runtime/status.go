@@ -147,13 +147,18 @@ func (s *PodStatus) Latest(name string) *ContainerStatus {
 	return nil
 }
 
-// overtaken reports whether c never ran, and an instance with at least its restart count did. An earlier
-// agent had asked for c, and the runtime made c after the other instance. So c is no successor.
+// overtaken reports whether c never ran, and an instance with at least its restart count did.
 // A listing without times has no counts either.
 func (s *PodStatus) overtaken(c *ContainerStatus) bool {
-	return c.State == StateCreated && !c.CreatedAt.IsZero() && slices.ContainsFunc(s.Containers, func(other ContainerStatus) bool {
-		return other.Name == c.Name && other.State != StateCreated && other.RestartCount >= c.RestartCount
+	return !c.CreatedAt.IsZero() && slices.ContainsFunc(s.Containers, func(other ContainerStatus) bool {
+		return other.Name == c.Name && overtakes(&other, c)
 	})
+}
+
+// overtakes reports whether c never ran, and other did with at least c's restart count. An earlier agent had
+// asked for c, and the runtime made c after other. So c is no successor.
+func overtakes(other, c *ContainerStatus) bool {
+	return c.State == StateCreated && other.State != StateCreated && other.RestartCount >= c.RestartCount
 }
 
 // Current returns the pod's current sandbox, or nil. The current sandbox is the newest sandbox, if
