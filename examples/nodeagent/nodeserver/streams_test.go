@@ -128,6 +128,9 @@ func (c *containers) Exec(_ context.Context, _ string, cmd []string, in io.Reade
 		}
 		return utilexec.CodeExitError{Err: errors.New("it failed"), Code: 3}
 	case "sizes":
+		if in != nil { // spdystream never ends a connection with input that its program does not read
+			go func() { _, _ = io.Copy(io.Discard, in) }()
+		}
 		for range 2 {
 			size, ok := <-resize
 			if !ok {
