@@ -21,7 +21,8 @@
 // # Cost
 //
 // All nodes of a process share a single watch of pods, and a few goroutines that register nodes and
-// renew their leases. Changes of the watch are read in groups: a change waits for up to 50 ms. Several processes divide a fleet by Options.Shard.
+// renew their leases. Changes of the watch are read in groups: a change waits for up to
+// 50 ms. Several processes divide a fleet by Options.Shard.
 //
 // # The caller's duties
 //
