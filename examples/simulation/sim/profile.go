@@ -250,31 +250,22 @@ func FirstBest(_ *Cycle, feasible []*Node, totals []int64) int {
 // HeapRoot picks the root of a binary heap over the feasible nodes in their order, with the highest
 // total on top. kube-scheduler 1.36 chooses so among equals.
 func HeapRoot(_ *Cycle, feasible []*Node, totals []int64) int {
-	heap := make([]int32, len(feasible))
-	for i := range heap {
-		heap[i] = int32(i)
-	}
-	for i := len(heap)/2 - 1; i >= 0; i-- {
-		sink(heap, i, totals)
-	}
-	return int(heap[0])
-}
-
-func sink(heap []int32, i int, totals []int64) {
-	for {
+	top := make([]int32, len(feasible)) // of the heap below each place: the root does not depend on the order of the others
+	for i := len(top) - 1; i >= 0; i-- {
+		top[i] = int32(i)
 		child := 2*i + 1
-		if child >= len(heap) {
-			return
+		if child >= len(top) {
+			continue
 		}
-		if right := child + 1; right < len(heap) && totals[heap[right]] > totals[heap[child]] {
-			child = right
+		highest := top[child]
+		if right := child + 1; right < len(top) && totals[top[right]] > totals[highest] {
+			highest = top[right]
 		}
-		if totals[heap[child]] <= totals[heap[i]] {
-			return
+		if totals[highest] > totals[i] {
+			top[i] = highest
 		}
-		heap[i], heap[child] = heap[child], heap[i]
-		i = child
 	}
+	return int(top[0])
 }
 
 // AnyFeasible picks a feasible node by chance.
