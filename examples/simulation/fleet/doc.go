@@ -31,7 +31,7 @@
 //
 // # Goroutines
 //
-// Run owns all goroutines, about ten for each node, and ends them.
+// Run owns all goroutines, 13 for each node without pods that change, and ends them.
 //
 // # What is not simulated
 //

@@ -26,7 +26,7 @@ const (
 
 // spare lets the clients of config use HTTP/1.1, which needs less processor time for each request than HTTP/2,
 // and bounds the requests in progress, because each has a connection of its own. Changes of a watch are read in groups,
-// because a process that wakes for each change needs a quarter of its processor time for wake-ups.
+// because a process that wakes for each change needs a third of its processor time for wake-ups.
 func spare(config *rest.Config) {
 	config.NextProtos = []string{"http/1.1"}
 	slots := make(chan struct{}, requestsAtOnce)
